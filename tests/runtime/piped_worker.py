@@ -57,7 +57,7 @@ class Job:
         self.optimizer = kind(self.mine, lr=0.01)
         self.schedule = torch.optim.lr_scheduler.StepLR(self.optimizer, 2, 0.5)
         self.data = torch.Generator().manual_seed(dist.get_rank())
-        self.passes, self.clips = passes, True
+        self.passes, self.clips = passes, passes > 1
         self.losses: list[float] = []
         self.norms: list[float] = []
 
@@ -119,11 +119,177 @@ PLANS = {
 }
 
 
+def delayed(steps: int) -> dict[str, Any]:
+    """PipeDream-2BW by its rule, under DDP: each gradient is of weights one update old."""
+    job = Job(torch.optim.SGD, passes=1).train(1)
+    old = deepcopy(job.model.module.state_dict())
+    for _ in range(steps):
+        new = deepcopy(job.model.module.state_dict())
+        job.model.module.load_state_dict(old)
+        job.optimizer.zero_grad()
+        job.passed(16)
+        job.model.module.load_state_dict(new)
+        job.optimizer.step()
+        job.schedule.step()
+        old = new
+    return {"losses": job.losses, "after": job.held}
+
+
+def two_versions(steps: int) -> dict[str, Any]:
+    job = Job(torch.optim.SGD, passes=1).train(1)
+    job.clips = False
+    with job.under("pipeline(stages=2, microbatches=4, schedule='2bw')"):
+        job.train(steps - 1)
+        looks = job.evaluated() if not dist.get_rank() else []
+        job.train(1)
+    return {"losses": job.losses, "after": job.held, "looks": len(looks)}
+
+
+def checkpoints() -> dict[str, Any]:
+    """One rank alone looks at the model and saves it; later all load what was saved."""
+    job, plain = Job().train(1), Job().train(1 + STEPS)
+    first = dist.get_rank() == 0
+    saved: list[Any] = [None]
+    with job.under(PLANS["1f1b of 4"]):
+        job.train()
+        looks = [(job.evaluated(), plain.evaluated()) for _ in range(2) if first]
+        if first:
+            saved[0] = deepcopy((job.model.state_dict(), job.optimizer.state_dict()))
+        job.train(2)
+        on = job.held
+        dist.broadcast_object_list(saved)
+        job.model.load_state_dict(saved[0][0])
+        job.optimizer.load_state_dict(saved[0][1])
+        back = job.held
+    other = Job()
+    other.model.load_state_dict(saved[0][0])
+    other.optimizer.load_state_dict(saved[0][1])
+    told = {"looks": looks, "saved": other.held, "back": back, "plain": plain.held}
+    return {**told, "on": on, "plain_on": plain.train(2).held}
+
+
+def crashed() -> dict[str, Any]:
+    job, plain = Job().train(1), Job().train(1)
+    before = job.held
+    try:
+        with job.under(PLANS["1f1b of 4"]):
+            job.train(2)
+            raise KeyError("the script's own")
+    except KeyError:
+        pass
+    return {"alike": job.held == before, "after": job.train(1).held, "plain": _again(plain)}
+
+
+def _again(plain: Job) -> list[float]:
+    """The data of the two steps that were lost is not drawn again, nor is the rate as it was."""
+    for _ in range(2 * plain.passes):
+        torch.randint(WORDS, (16,), generator=plain.data)
+    for _ in range(2):
+        plain.schedule.step()
+    return plain.train(1).held
+
+
+def held_alone() -> dict[str, Any]:
+    """What a worker holds between steps, beside what it held before."""
+    job = Job().train(1)
+    whole = sum(p.numel() for p in job.mine)
+    with job.under(PLANS["1f1b of 4"]):
+        job.train(1)
+        mine = sum(p.numel() for p in job.mine)
+        states = sum(1 for p in job.mine if job.optimizer.state.get(p))
+    return {"whole": whole, "mine": mine, "states": states, "count": len(job.mine)}
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.outer = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.outer.weight = self.inner.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.outer(self.inner(x).relu())
+
+
+class Unseen(nn.Module):
+    """What torch.fx does not see: part of it trains without gradients."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.outer = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            x = self.inner(x)
+        return self.outer(x) + self.inner(x)
+
+
+class Branching(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.outer = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.outer(self.inner(x)) if x.sum() > -1e9 else x
+
+
+def two(kind: type[nn.Module] | None = None) -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)) if kind is None else kind()
+
+
+def refused() -> dict[str, str]:
+    plan = "pipeline(stages=2, microbatches=4)"
+    small: dict[str, Callable[[], None]] = {
+        "tied": lambda: _steps(two(Tied), plan),
+        "unseen": lambda: _steps(two(Unseen), plan),
+        "branching": lambda: _steps(two(Branching), plan),
+        "one part": lambda: _steps(nn.Sequential(nn.Linear(4, 4)), plan),
+        "few samples": lambda: _steps(two(), plan, samples=1),
+        "stages": lambda: _steps(two(), "pipeline(stages=3, microbatches=3)"),
+        "begins": lambda: _steps(two(), "pipeline(stages=2, microbatches=2, begins='7')"),
+        "unused": lambda: _steps(two(), plan, find_unused_parameters=True),
+        "L-BFGS": lambda: _steps(two(), plan, kind=torch.optim.LBFGS),
+        "eval": lambda: _steps(two(), plan, evaluates=True),
+        "gathered": lambda: _steps(two(), PLANS["gpipe of 2"], calls=2),
+    }
+    return {name: _said(act) for name, act in small.items()}
+
+
+def _said(act: Callable[[], None]) -> str:
+    try:
+        act()
+    except paceline.PacelineError as error:
+        return str(error)
+    return "nothing"
+
+
+def _steps(
+    model: nn.Module,
+    plan: str,
+    *,
+    samples: int = 4,
+    kind: Callable[..., Any] = torch.optim.SGD,
+    calls: int = 1,
+    evaluates: bool = False,
+    **options: Any,
+) -> None:
+    replica = DistributedDataParallel(model, **options)
+    optimizer = kind(replica.parameters(), lr=0.1)
+    with paceline.applied([plan], replica, optimizer):
+        for _ in range(2):
+            replica.train(not evaluates)
+            made = [replica(torch.ones(samples, 4)) for _ in range(calls)]
+            sum(each.sum() for each in made).backward()
+            optimizer.step()
+
+
 def main() -> None:
     dist.init_process_group("gloo")
     told: dict[str, Any] = {"plain": trained("", torch.optim.Adam, cut=False)}
     for name, plan in PLANS.items():
         told[name] = trained(plan, torch.optim.Adam, cut=True)
+    told["2bw"] = {"rule": delayed(STEPS), "run": two_versions(STEPS)}
+    told["checkpoints"], told["crashed"] = checkpoints(), crashed()
+    told["held alone"], told["refused"] = held_alone(), refused()
     (Path(sys.argv[1]) / f"rank-{dist.get_rank()}.json").write_text(json.dumps(told))
     dist.barrier()
     dist.destroy_process_group()

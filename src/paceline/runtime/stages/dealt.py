@@ -21,6 +21,8 @@ from paceline.runtime.stages.schedule import PipelineSchedule, Shape, check, tas
 
 AHEAD, BACK = TaskKind.FORWARD, TaskKind.BACKWARD
 
+_SETTLED = 3  # batches, of which the last is like all that would follow
+
 
 @dataclass(frozen=True)
 class Dealt:
@@ -59,6 +61,13 @@ class Dealt:
         first = batch * self.shape.microbatches + stage * self.each
         return range(first, first + self.each)
 
+    def waits(self, task: Task, stage: int) -> bool:
+        """Whether the stage's worker cannot do it before it has the loss of that batch. Where all
+        goes forward first, it stops there: the script may call its model again before it goes
+        back."""
+        mine = self.schedule is PipelineSchedule.GPIPE or self.owner(task.microbatch) == stage
+        return task.work is BACK and mine
+
     def tasks(self, stage: int, batches: int = 1) -> list[Task]:
         """All that one stage does in so many batches, updates included."""
         if self.flushes:
@@ -72,13 +81,17 @@ class Dealt:
             yield replace(task, microbatch=first + task.microbatch)
 
     def unending(self, stage: int) -> Iterator[Task]:
-        """Of batches without end: where one batch runs into the next."""
-        given = 0
-        for known in count(1):
-            found = self.tasks(stage, known)
-            last = max(at for at, task in enumerate(found) if task.work is AHEAD)
-            yield from found[given : last + 1]  # behind it the pipeline runs empty
-            given = last + 1
+        """Of batches without end: where one batch runs into the next, each as the one before."""
+        found = self.tasks(stage, _SETTLED)
+        ends = [
+            max(at for at, task in enumerate(found) if task == Task(AHEAD, last)) + 1
+            for last in (batch * self.shape.microbatches - 1 for batch in (_SETTLED - 1, _SETTLED))
+        ]
+        yield from found[: ends[1]]  # behind its last forward pass the pipeline runs empty
+        for batch in count(1):
+            for task in found[ends[0] : ends[1]]:
+                later = task.microbatch + batch * self.shape.microbatches
+                yield replace(task, microbatch=later)
 
     def _lag(self) -> int:
         return _lag(self.schedule, self.shape)

@@ -160,9 +160,8 @@ class Dealing:
             self._do(turns.next())
 
     def _waits(self, task: Task) -> bool:
-        number = self._dealt.batch_of(task.microbatch)
-        mine = self._dealt.owner(task.microbatch) == self._stage
-        return mine and task.work is TaskKind.BACKWARD and number not in self._handed
+        handed = self._dealt.batch_of(task.microbatch) in self._handed
+        return not handed and self._dealt.waits(task, self._stage)
 
     def _prepare(self, task: Task) -> None:
         edge = self._virtual(task)

@@ -13,7 +13,28 @@ from torch.nn.utils import clip_grad
 
 from paceline.runtime.exchange import ExchangeError
 
-NORM = "_get_total_norm"
+NORM, CLIP = "_get_total_norm", "_clip_grads_with_norm_"
+
+
+@contextmanager
+def never_clipped(mine: Callable[[], Sequence[Tensor]]) -> Iterator[None]:
+    """Where gradients are not there when the script would clip them."""
+    original = getattr(clip_grad, CLIP, None)
+
+    def clip(parameters: Any, *given: Any, **named: Any) -> Any:
+        every = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+        if set(map(id, every)) & set(map(id, mine())):
+            raise ExchangeError(
+                "the script clips its gradients, and under 2bw they come behind its update; take "
+                "another schedule"
+            )
+        return None if original is None else original(every, *given, **named)
+
+    setattr(clip_grad, CLIP, clip)
+    try:
+        yield
+    finally:
+        setattr(clip_grad, CLIP, original)
 
 
 @contextmanager

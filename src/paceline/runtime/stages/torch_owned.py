@@ -77,12 +77,13 @@ class Owned:
                 weight.grad = None
                 self._optimizer.state.pop(weight, None)
 
-    def whole(self) -> None:
-        """All stages' weights, as they are after as many updates as this stage has had."""
+    def whole(self, *, sure: bool = True) -> None:
+        """All stages' weights, as they are after as many updates as this stage has had; or else, if
+        they are about to be replaced, after as many at least."""
         if self._whole == self._changes:
             return
         for stage in self._others():
-            weights, buffers = self._ask(stage, What.WEIGHTS)
+            weights, buffers = self._ask(stage, What.WEIGHTS, sure)
             for mine, brought in zip(self._stages[stage].weights, weights):
                 mine.data = brought
             with torch.no_grad():
@@ -99,10 +100,24 @@ class Owned:
             self._turn.notify_all()
 
     def _hooks(self) -> Iterator[Callable[[], None]]:
-        for module in self._model.modules():
+        model, optimizer = self._model, self._optimizer
+        for module in model.modules():
             yield module.register_state_dict_pre_hook(lambda *_: self.whole()).remove
-            yield module.register_load_state_dict_pre_hook(lambda *_: self.whole()).remove
-        yield self._optimizer.register_state_dict_post_hook(self._with_states).remove
+            yield module.register_load_state_dict_pre_hook(lambda *_: self.whole(sure=False)).remove
+        yield model.register_load_state_dict_pre_hook(self._loading).remove
+        yield model.register_load_state_dict_post_hook(self._loaded).remove
+        yield optimizer.register_state_dict_post_hook(self._with_states).remove
+        yield optimizer.register_load_state_dict_pre_hook(self._loading).remove
+        yield optimizer.register_load_state_dict_post_hook(self._loading).remove
+
+    def _loading(self, *_: Any) -> None:
+        """Before a load and behind it, so that nobody is told of what another has not loaded."""
+        with self.changing():
+            pass
+
+    def _loaded(self, *_: Any) -> None:
+        self._loading()
+        self._whole = self._changes
 
     def _others(self) -> list[int]:
         return [stage for stage in range(len(self._stages)) if stage != self._stage]
@@ -126,7 +141,7 @@ class Owned:
             if state
         }
 
-    def _ask(self, stage: int, what: What) -> Any:
+    def _ask(self, stage: int, what: What, sure: bool = True) -> Any:
         try:
             changes, answer = self._answers.ask(stage, (self._changes, what))
         except RuntimeError as error:  # gloo's, of a connection that is gone
@@ -134,7 +149,7 @@ class Owned:
                 "a worker has ended, and its stage of the model with it; let the script end with "
                 "torch.distributed.destroy_process_group(), where workers wait for those that save"
             ) from error
-        if changes != self._changes and self._flushes:
+        if changes != self._changes and sure and self._flushes:
             raise ExchangeError(
                 f"a worker had changed its weights {changes} times under pipeline when this one, "
                 f"after {self._changes}, asked for them; evaluate and save behind optimizer.step()"

@@ -25,7 +25,7 @@ from paceline.runtime.stages.torch_averaging import average
 from paceline.runtime.stages.torch_dealt import Batch, Dealing, Looks, Work
 from paceline.runtime.stages.torch_links import Seat
 from paceline.runtime.stages.torch_mail import Look, Mail
-from paceline.runtime.stages.torch_norms import norms_over
+from paceline.runtime.stages.torch_norms import never_clipped, norms_over
 from paceline.runtime.stages.torch_owned import Held, Owned
 from paceline.runtime.stages.torch_stage import Piece, Stage
 from paceline.runtime.stages.torch_units import Shapes, Unit, require_alike, times_of, units_of
@@ -55,7 +55,10 @@ def piped(run: Run, asked: Piped, sent: Sent) -> Iterator[None]:
         mail = Mail(groups[pipeline], pipeline, seat.stage, messages, sent)
         job = Piping(run, asked, seat, owned, mail, groups[alike])
         stack.enter_context(owned.holding())
-        stack.enter_context(norms_over(groups[pipeline], job.weights))
+        if asked.dealt.flushes:
+            stack.enter_context(norms_over(groups[pipeline], job.weights))
+        else:
+            stack.enter_context(never_clipped(job.weights))
         stack.enter_context(instead(replica, "join", lambda _: _refuse_join))
         stack.enter_context(job.installed(sent))
         yield
