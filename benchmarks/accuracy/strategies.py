@@ -6,6 +6,9 @@ apart from keys, loaders, FSDP2, stages, tensor-parallel layers, one host (`stra
 Each job is recorded once, with 2 workers at 1 Gbit/s; every row is predicted from that. Each of the
 thirty pairs stands in one setting, drawn with it.
 
+Strategies by which workers share one model are a set of their own (`--shapes`), with recordings and
+a calibration of its own hours.
+
 `floor` is what chance alone lets a row be off by, from how much plain blocks differ among
 themselves; `plain_error` is that of the prediction without the strategy. Where a strategy takes
 several steps to an exchange, the mean step counts.
@@ -19,7 +22,7 @@ import argparse
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +31,15 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks import measure
 from benchmarks.accuracy import strategy_recordings
 from benchmarks.accuracy.strategy_blocks import forget, kept, measure_missing
-from benchmarks.accuracy.strategy_plans import Cell, Row, Wanted, batches_in, pairs, singles
+from benchmarks.accuracy.strategy_plans import (
+    Cell,
+    Row,
+    Wanted,
+    batches_in,
+    pairs,
+    shapes,
+    singles,
+)
 from benchmarks.accuracy.strategy_recordings import predicted
 from benchmarks.floors import counted, told_apart
 from paceline.errors import PacelineError
@@ -44,20 +55,24 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=20.0, metavar="MINUTES")
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
     parser.add_argument("--pairs", action="store_true", help="pairs of strategies, not single ones")
+    parser.add_argument("--shapes", action="store_true", help="those that share one model")
     parser.add_argument("--fresh", action="store_true", help="measure everything anew")
     parser.add_argument("--again", action="store_true", help="measure anew what cannot be judged")
     options = parser.parse_args()
-    rows = pairs() if options.pairs else singles(options.only)
+    alone = shapes(options.only) if options.shapes else singles(options.only)
+    rows = pairs() if options.pairs else alone
     rows = rows[:5] if options.quick else rows
-    forget(_to_repeat(rows, options))
+    kept_in = rows[0][0].kept
+    forget(_to_repeat(rows, options), kept_in)
     if options.fresh and not options.only:
-        strategy_recordings.forget()
+        strategy_recordings.forget(kept_in)
     measure_missing(rows, time.monotonic() + 60 * options.budget)
-    measure.report("accuracy/strategies", figures(options), options, "torch")
+    asked = {"": alone} if options.shapes else {"": alone, "pairs_": pairs()}
+    measure.report(f"accuracy/{kept_in}", figures(asked), options, "torch")
 
 
 def _to_repeat(rows: Sequence[Row], options: argparse.Namespace) -> Iterator[str]:
-    found = kept()
+    found = kept(rows[0][0].kept)
     for cell, plan in rows:
         row = found.get(cell.key(plan), {})
         lost = "failed" in row or ("floor" in row and not told_apart([row], ASKED)[0])
@@ -65,10 +80,10 @@ def _to_repeat(rows: Sequence[Row], options: argparse.Namespace) -> Iterator[str
             yield cell.key(plan)
 
 
-def figures(options: argparse.Namespace) -> dict[str, Any]:
+def figures(wanted: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
     """Errors over what is kept: of single strategies, and of pairs."""
     found: dict[str, Any] = {}
-    for name, asked in (("", singles(options.only)), ("pairs_", pairs())):
+    for name, asked in wanted.items():
         rows = list(_compared_rows(asked))
         good = [row for row in rows if "error" in row]
         found[f"{name}rows_asked"] = len(asked)
@@ -108,7 +123,7 @@ def _errors(rows: Sequence[Facts]) -> dict[str, Any]:
 
 
 def _compared_rows(asked: Sequence[Row]) -> Iterator[Facts]:
-    found = kept()
+    found = kept(asked[0][0].kept)
     for cell, plan in asked:
         row = found.get(cell.key(plan))
         if row is not None:

@@ -29,8 +29,6 @@ from benchmarks.floors import floor_of
 from paceline.errors import PacelineError
 from paceline.lab import Lab, LabError, WorkerError
 
-KEPT = measure.RESULTS / "strategies-measured.json"
-
 TOGETHER = 5  # plans whose blocks take turns in one job
 LEAST, MOST = 3, 10  # steps in a block
 ROUNDS = 2
@@ -45,14 +43,14 @@ Kept = dict[str, Facts]
 def measure_missing(rows: Sequence[Row], end: float) -> None:
     """What is not yet kept, a few plans of one cell at a time."""
     while time.monotonic() < end:
-        found = kept()
+        found = kept(rows[0][0].kept)
         told = [plan for cell, plan in rows if "step_s" in found.get(cell.key(plan), {})]
         left = in_turn((row for row in rows if row[0].key(row[1]) not in found), told)
         if not left:
             return
         cell = left[0][0]
         plans = [plan for each, plan in left if each == cell][:TOGETHER]
-        _keep(dict(_measured(cell, plans)))
+        _write({**found, **dict(_measured(cell, plans))}, cell.kept)
 
 
 def _measured(cell: Cell, plans: Sequence[Wanted]) -> Iterator[tuple[str, Facts]]:
@@ -172,20 +170,22 @@ def _said(cell: Cell, plan: Wanted, facts: Facts) -> Facts:
     return {**facts, "load": round(os.getloadavg()[0], 2), "measured": moment}
 
 
-def kept() -> Kept:
-    return json.loads(KEPT.read_text()) if KEPT.exists() else {}
+def kept(rows: str = "strategies") -> Kept:
+    """Of a set of rows."""
+    file = _file(rows)
+    return json.loads(file.read_text()) if file.exists() else {}
 
 
-def forget(keys: Iterable[str]) -> None:
+def forget(keys: Iterable[str], rows: str) -> None:
     """Rows that are to be measured anew."""
     gone = set(keys)
-    _write({key: row for key, row in kept().items() if key not in gone})
+    _write({key: row for key, row in kept(rows).items() if key not in gone}, rows)
 
 
-def _keep(rows: Kept) -> None:
-    _write({**kept(), **rows})
+def _write(found: Kept, rows: str) -> None:
+    _file(rows).parent.mkdir(parents=True, exist_ok=True)
+    _file(rows).write_text(json.dumps(found, indent=0, sort_keys=True) + "\n")
 
 
-def _write(rows: Kept) -> None:
-    KEPT.parent.mkdir(parents=True, exist_ok=True)
-    KEPT.write_text(json.dumps(rows, indent=0, sort_keys=True) + "\n")
+def _file(rows: str) -> Path:
+    return measure.RESULTS / f"{rows}-measured.json"

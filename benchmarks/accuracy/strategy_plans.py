@@ -35,11 +35,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Cell:
-    """A job and where it runs. At 0 Mbit/s all workers are on one host."""
+    """A job and where it runs. At 0 Mbit/s all workers are on one host. `kept` names the set of
+    rows, whose recordings and calibration are of the same hours."""
 
     job: Job
     workers: int
     mbit: int
+    kept: str = "strategies"
 
     def key(self, plan: Sequence[str]) -> str:
         place = f"{self.mbit} Mbit/s" if self.mbit else "one host"
@@ -120,13 +122,38 @@ NOT_HERE = {
     "offload_activations": "it moves what lies on a device",
 }
 
+SHAPES: Mapping[str, tuple[Asked, ...]] = {
+    "pipeline": (
+        Asked("pipeline(stages=2)"),
+        Asked("pipeline(stages=2, microbatches=4)"),
+        Asked("pipeline(stages=2, microbatches=4, schedule='zero-bubble')"),
+        Asked("pipeline(stages=2, schedule='2bw')"),
+    ),
+    "tensor_parallel": (Asked("tensor_parallel(degree=2)", LINEAR),),
+}
+"""Strategies by which workers share one model, a set of their own (`--shapes`): they came later,
+and pairs are drawn of the others."""
+
 Row = tuple[Cell, Wanted]
 
 
 def singles(only: Sequence[str] = ()) -> list[Row]:
     """Every strategy that can be applied, alone in each of its settings."""
-    names = [n for n in known() if kind_of(n).applies and n not in NOT_HERE]
+    apart = {*NOT_HERE, *SHAPES}
+    names = [n for n in known() if kind_of(n).applies and n not in apart]
     return [row for name in names if not only or name in only for row in rows_of(name)]
+
+
+def shapes(only: Sequence[str] = ()) -> list[Row]:
+    """The same of strategies by which workers share one model."""
+    return [
+        (Cell(job, workers, mbit, "strategies-shapes"), asked.plan(workers, mbit))
+        for name, every in SHAPES.items()
+        if not only or name in only
+        for asked in every
+        for job in asked.jobs
+        for workers, mbit in asked.places
+    ]
 
 
 def rows_of(name: str) -> Iterator[Row]:
@@ -137,7 +164,7 @@ def rows_of(name: str) -> Iterator[Row]:
 
 
 def asked_of(name: str) -> tuple[Asked, ...]:
-    return ASKED.get(name, (Asked(name),))
+    return {**ASKED, **SHAPES}.get(name, (Asked(name),))
 
 
 def batches_in(plan: Wanted) -> float:

@@ -1,9 +1,9 @@
 """Recordings of plain jobs, and what is predicted from them of every plan in every setting.
 
-A job is recorded once, with two workers at 1 Gbit/s, or on one host. Kept in
-`benchmarks/results/strategies` are every op of its typical step, and how long its own operators
-take in other variants; as compiled, which takes minutes to measure, where a plan asks for it. A
-calibration of the same hour lies beside them.
+A job is recorded once, with two workers at 1 Gbit/s, or on one host. Kept in a folder of
+`benchmarks/results`, one for each set of rows, are every op of its typical step, and how long its
+own operators take in other variants; as compiled, which takes minutes to measure, where a plan asks
+for it. A calibration of the same hour lies beside them.
 """
 
 import json
@@ -38,9 +38,6 @@ from paceline.record.launch import RecordRequest, launch
 from paceline.strategies.torch_circulant_times import LAYER_CHANGES
 from paceline.trace.runs import open_run
 
-KEPT = RESULTS / "strategies"
-CALIBRATION = KEPT / "calibration.json"
-
 Look = Callable[[Path], None]
 """What looks at a recording's folder before it goes."""
 
@@ -66,22 +63,22 @@ def _one_host(workers: int, made: Calibration) -> Cluster:
 def recorded(cell: Cell, *, compiled: bool) -> tuple[Graph, Calibration]:
     """Every op of the plain job's typical step, and this machine with the job's own operators in
     other variants; recorded and measured where none is kept."""
-    setting = _setting(cell)
-    graph, ratios = KEPT / _name(cell), KEPT / f"{_name(cell)}-ratios.json"
+    setting, folder = _setting(cell), RESULTS / cell.kept
+    graph, ratios = folder / _name(cell), folder / f"{_name(cell)}-ratios.json"
     if not ratios.exists():
-        KEPT.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         make = record if cell.mbit else _on_one_host
         made, _ = make(setting, Grain.OP, lambda folder: _keep(ratios, _variants(folder)))
         save_graph(made, graph)
     known = _load(ratios)
     if compiled:
         known += _compiled(cell)
-    return load_graph(graph), replace(calibrated.kept_in(CALIBRATION), ratios=known)
+    return load_graph(graph), replace(calibrated.kept_in(folder / "calibration.json"), ratios=known)
 
 
-def forget() -> None:
-    """Recordings and calibration: the next prediction makes them anew."""
-    shutil.rmtree(KEPT, ignore_errors=True)
+def forget(rows: str) -> None:
+    """Recordings and calibration of a set of rows: the next prediction makes them anew."""
+    shutil.rmtree(RESULTS / rows, ignore_errors=True)
     predicted.cache_clear()
 
 
@@ -100,7 +97,7 @@ def _variants(folder: Path) -> Sequence[Ratio]:
 
 def _compiled(cell: Cell) -> tuple[Ratio, ...]:
     """Of operators as they are compiled together, measured in another recording of the job."""
-    ratios = KEPT / f"{_name(cell)}-compiled.json"
+    ratios = RESULTS / cell.kept / f"{_name(cell)}-compiled.json"
     if not ratios.exists():
 
         def seen(folder: Path) -> None:

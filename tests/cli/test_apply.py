@@ -175,8 +175,8 @@ def test_what_is_predicted_alone_is_refused_before_the_job_starts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan, ran = tmp_path / "plan.json", tmp_path / "ran"
-    save_plan(Plan((parse("pipeline(stages=2)"),)), plan)
+    save_plan(Plan((parse("fp8"),)), plan)
     touch = [sys.executable, "-c", f"open({str(ran)!r}, 'w')"]
     assert main(["apply", str(plan), "--", *touch]) == 1
-    assert "cannot be switched on in a running job. Cut the model" in capsys.readouterr().err
+    assert "cannot be switched on in a running job. Convert the model" in capsys.readouterr().err
     assert not ran.exists()

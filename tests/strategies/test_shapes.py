@@ -13,10 +13,12 @@ import pytest
 from paceline.cluster import Cluster, Device, Host, Link
 from paceline.errors import GraphError, PacelineError
 from paceline.graph import (
+    NONE,
     UNPRICED,
     Axis,
     Collective,
     DepKind,
+    DType,
     Facts,
     Graph,
     GraphBuilder,
@@ -28,8 +30,10 @@ from paceline.graph import (
     check,
     select,
 )
-from paceline.graph.stage_costs import LayerTimes, balanced, layer_times
+from paceline.graph.stage_costs import LayerTimes, balanced, job_cost, layer_times
 from paceline.graph.synthetic import TrainingJob, training
+from paceline.graph.variants import Ratio, Variant
+from paceline.graph.work import Elements, Matrix, Recorded, matrix, pointwise
 from paceline.predict import predict
 from paceline.predict.classes import step_ns
 from paceline.replay import replay
@@ -71,6 +75,20 @@ def draw(workers: int = 4, load_ns: int = 0) -> Graph:
         b.op("wait", main, after=[sent], dep=DepKind.WAIT, kind=OpKind.WAIT)
         b.op("sgd", main, 80, phase=Phase.UPDATE)
     return check(b.build())
+
+
+def worked(graph: Graph, rows: int) -> Graph:
+    """The layers' forward passes with what they worked on."""
+    works = {
+        "0": matrix(Matrix(1, rows, 8, 4), DType.FLOAT32),
+        "1": pointwise(Elements(rows * 8), DType.FLOAT32),
+        "2": matrix(Matrix(1, rows, 4, 8), DType.FLOAT32),
+    }
+    column, forward = np.full(len(graph), NONE, np.int32), graph.ops.phase == Phase.FORWARD
+    for at, layer in enumerate(works):
+        column[(graph.ops.layer == graph.names.index(layer)) & forward] = at
+    known = tuple(Recorded("aten::mm", work) for work in works.values())
+    return replace(graph, works=known, ops=replace(graph.ops, work=column))
 
 
 def cluster(workers: int, bytes_per_s: float = 1e15) -> Cluster:
@@ -162,14 +180,15 @@ def test_more_workers_come_before_shared_pairs(job: Callable[..., Graph]) -> Non
     assert changed(made, "tensor_parallel(degree=4)").world_size == 8
 
 
-def test_one_pipeline_of_one_micro_batch_works_as_long_as_its_workers_one_after_the_other(
-    job: Callable[..., Graph],
-) -> None:
-    """Stage 0 has the first layer and the ReLU: 240 of 540 ns; each takes two workers' batches."""
-    found = changed(job(2), "pipeline(stages=2, microbatches=1)")
-    assert spent(found, "rank=0,kind=compute") == [240, 240, 40]
-    assert spent(found, "rank=1,kind=compute") == [200, 400, 40]
-    assert free_step_ns(found) == pytest.approx(2 * 540 + 40, abs=2)
+def test_a_pipeline_takes_turns_with_the_batches_of_its_workers(job: Callable[..., Graph]) -> None:
+    """Stage 0 has the first layer and the ReLU: 120 ns forward and 120 back a batch; stage 1 100
+    and 200. Worker 0 computes its loss behind both of its forward passes; what stage 1 does from
+    then on, the last backward pass and an update of 40 follow one another."""
+    found = changed(job(2), "pipeline(stages=2, microbatches=2)")
+    assert spent(found, "rank=0,phase=forward,name=forward") == [120, 120]
+    assert spent(found, "rank=1,phase=backward,name=backward") == [200, 200]
+    assert spent(found, "rank=0,phase=update") == [40]
+    assert free_step_ns(found) == 2 * 120 + 200 + (100 + 200) + 120 + 40
 
 
 def test_micro_batches_shorten_the_bubble_by_the_formula(job: Callable[..., Graph]) -> None:
@@ -184,29 +203,111 @@ def test_micro_batches_shorten_the_bubble_by_the_formula(job: Callable[..., Grap
 @pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "zero-bubble", "2bw"])
 def test_every_schedule_does_the_same_work(job: Callable[..., Graph], schedule: str) -> None:
     found = changed(job(4), f"pipeline(stages=2, microbatches=8, schedule={schedule!r})")
-    for rank, whole in ((0, 240 + 240 + 40), (2, 200 + 400 + 40)):
-        assert sum(spent(found, f"rank={rank},kind=compute")) == pytest.approx(whole, abs=8)
-    assert talks(found, Axis.DATA) == [128]
+    steps = len(set(found.ops.step.tolist()))
+    for rank, whole in ((0, 240 + 240 + 40), (1, 200 + 400 + 40)):
+        took = sum(spent(found, f"rank={rank},kind=compute"))
+        assert took / steps == pytest.approx(whole, abs=8)
+    assert talks(found, Axis.DATA) == [128] * steps
+
+
+def test_without_flush_a_step_is_the_time_between_updates(job: Callable[..., Graph]) -> None:
+    """No less than the last stage works, two batches of 100 + 200 and its update, and less than
+    where the pipeline runs empty."""
+
+    def step_of(schedule: str) -> int:
+        found = changed(job(2), f"pipeline(stages=2, microbatches=4, schedule={schedule!r})")
+        free = replace(found.ops, dur_ns=np.maximum(found.ops.dur_ns, 0))
+        return predict(replace(found, ops=free)).step_ns
+
+    assert 2 * 300 + 40 <= step_of("2bw") < step_of("1f1b")
 
 
 def test_interleaved_stages_hold_several_pieces(job: Callable[..., Graph]) -> None:
     """With a piece a layer the first stage has the first and the third."""
     text = "pipeline(stages=2, microbatches=2, schedule='interleaved', chunks=2)"
-    with pytest.raises(GraphError, match="3 layers, which cannot be cut into 4 pieces"):
+    with pytest.raises(GraphError, match="3 layers or blocks, which cannot be cut into 4 pieces"):
         parse(text).transform(job(2))
     found = changed(training(TrainingJob(layers=4)), text)
     took = TrainingJob().forward_ns
-    assert spent(found, "rank=0,phase=forward") == [took] * 4
+    assert spent(found, "rank=0,name=forward") == [took] * 4
     backward = (found.ops.rank == 0) & (found.ops.phase == Phase.BACKWARD)
-    assert backward.sum() == 4
+    assert backward.sum() == 4 + 1  # and the loss's
 
 
-def test_messages_have_a_micro_batchs_share_of_the_border(job: Callable[..., Graph]) -> None:
-    found = changed(job(2), "pipeline(stages=2, microbatches=4, activation_bytes=600)")
+def test_messages_have_a_micro_batchs_share_of_what_layers_give(job: Callable[..., Graph]) -> None:
+    """Eight samples of 4 numbers go in, 8 pass between the layers, 4 come out; each worker is the
+    other's stage, so that half of what enters and leaves need not travel."""
+    found = changed(worked(job(2), rows=8), "pipeline(stages=2, microbatches=4)")
     sends = found.ops.kind == OpKind.SEND
-    assert set(found.ops.size_bytes[sends].tolist()) == {2 * 600 // 4}
-    assert sends.sum() == 2 * 4
     assert (found.ops.dur_ns[sends] == UNPRICED).all()
+    sizes = found.ops.size_bytes[sends].tolist()
+    enters, border, leaves = 4 * 8 * 4 // 2, 4 * 8 * 8 // 2, 4 * 8 * 4 // 2
+    # worker 1's batch enters, all pass there and back, worker 0's outputs leave and their gradient
+    assert sorted(sizes) == sorted([enters] * 2 + [border] * 8 + [leaves] * 4)
+
+
+def test_a_recording_that_tells_no_sizes_is_said_to(job: Callable[..., Graph]) -> None:
+    plan = parse("pipeline(stages=2)")
+    assert list(plan.rests_on(job(2))) == [
+        "the recording does not tell all that passes between stages: it counts as free"
+    ]
+    assert not list(plan.rests_on(worked(job(2), rows=8)))
+
+
+def test_parts_of_a_batch_take_longer_than_the_whole_where_that_was_measured(
+    job: Callable[..., Graph],
+) -> None:
+    """A product on half of the samples takes 0.6 of its time: a fifth of it stays. The ReLU has
+    work and shrinks. Two workers' batches are four parts, of which three are added to another: the
+    sum takes a tenth of the product of 200 ns that makes the gradient of 4 x 8 numbers."""
+    whole = worked(job(2), rows=8)
+    ratios = (
+        Ratio("aten::linear", Variant.HALVED, 0.6, 0.6, 0.6),
+        Ratio("mm", Variant.HALVED, 0.5, 0.5, 0.5),
+        Ratio("mm", Variant.ADDED, 1.1, 1.1, 1.1),
+    )
+    made = matrix(Matrix(1, 4, 8, 8), DType.FLOAT32)
+    back = (whole.ops.layer == whole.names.index("2")) & (whole.ops.phase == Phase.BACKWARD)
+    graph = replace(
+        whole,
+        works=(*whole.works, Recorded("mm", made)),
+        ops=replace(whole.ops, work=np.where(back, 3, whole.ops.work).astype(np.int32)),
+        facts=replace(whole.facts, ratios=ratios),
+    )
+    found = changed(graph, "pipeline(stages=2, microbatches=4)")
+    assert spent(found, "rank=0,name=forward") == [round((100 * 1.2 + 20) / 2)] * 4
+    assert spent(found, "rank=1,name=forward") == [round(100 * 1.2 / 2)] * 4
+    assert spent(found, "rank=1,name=backward") == [round(200 * (1 + 0.1 * 3 / 2) / 2)] * 4
+    assert not list(parse("pipeline(stages=2, microbatches=4)").rests_on(graph))
+    assert "measure --for RUN" in "".join(
+        parse("pipeline(stages=2, microbatches=4)").rests_on(whole)
+    )
+
+
+def test_pieces_begin_where_the_plan_says(job: Callable[..., Graph]) -> None:
+    found = changed(job(2), "pipeline(stages=2, microbatches=2, begins='1')")
+    assert spent(found, "rank=0,name=forward") == [100, 100]
+    assert spent(found, "rank=1,name=forward") == [120, 120]
+    with pytest.raises(GraphError, match="no piece can begin with '7'; it can with 1, 2"):
+        parse("pipeline(stages=2, begins='7')").transform(job(2))
+
+
+def test_blocks_stay_whole_and_the_loss_is_its_workers() -> None:
+    """Layers of 10 ns, of which two are one block; 7 and 5 ns without a layer are the loss's."""
+    b = GraphBuilder(facts=Facts(world_size=1))
+    lane = b.lane(0)
+    for layer in ("embed", "layers.0.one", "layers.0.two", "out"):
+        b.op("aten::mm", lane, 10, phase=Phase.FORWARD, layer=layer)
+    b.op("aten::nll_loss", lane, 7, phase=Phase.FORWARD)
+    b.op("aten::nll_loss_backward", lane, 5, phase=Phase.BACKWARD)
+    for layer in ("out", "layers.0.two", "layers.0.one", "embed"):
+        b.op("aten::mm", lane, 10, phase=Phase.BACKWARD, layer=layer)
+    cost = job_cost(b.build(), 3)
+    assert [piece.forward_ns for piece in cost.pieces] == [10, 20, 10]
+    assert [piece.backward_ns for piece in cost.pieces] == [10, 20, 10]
+    assert (cost.loss_forward_ns, cost.loss_backward_ns) == (7, 5)
+    with pytest.raises(GraphError, match="3 layers or blocks, which cannot be cut into 4"):
+        job_cost(b.build(), 4)
 
 
 def test_copies_of_reduced_gradients_are_no_layers_work() -> None:
@@ -215,9 +316,9 @@ def test_copies_of_reduced_gradients_are_no_layers_work() -> None:
     assert talks(found, Axis.DATA, 0) == talks(found, Axis.DATA, 2) == [8 << 20]
 
 
-def test_the_first_stage_loads_the_batch_of_all_its_workers(job: Callable[..., Graph]) -> None:
+def test_each_worker_loads_its_own_batch(job: Callable[..., Graph]) -> None:
     found = changed(job(2, load_ns=30), "pipeline(stages=2)")
-    assert spent(found, "kind=data") == [60]
+    assert spent(found, "kind=data") == [30, 30]
 
 
 @pytest.mark.parametrize(
@@ -226,6 +327,8 @@ def test_the_first_stage_loads_the_batch_of_all_its_workers(job: Callable[..., G
         ("pipeline(stages=2, schedule='fast')", "no schedule is called 'fast'; there are gpipe"),
         ("pipeline(stages=1)", "give 2 stages or more"),
         ("pipeline(stages=4, microbatches=2, schedule='2bw')", "2BW with 4 stages"),
+        ("pipeline(stages=2, microbatches=3)", "do not divide among the batches of 2 workers"),
+        ("pipeline(stages=3, begins='1')", "3 pieces begin at one layer fewer, .*; 1 are named"),
     ],
 )
 def test_a_pipeline_that_cannot_work_is_refused(text: str, told: str) -> None:

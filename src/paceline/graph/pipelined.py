@@ -1,11 +1,13 @@
 """`pipelined`: replicas of a model cut into stages, drawn as a pipeline's tasks and messages.
 
-Ranks are numbered stage by stage: rank = replica + width x stage. The batch of all workers stays
-what it is: a pipeline takes those of as many workers as it has stages, in micro-batches.
+Ranks of a pipeline stand side by side: rank = replica x stages + stage. The batch of all workers
+stays what it is: a pipeline takes those of as many workers as it has stages, in micro-batches; each
+worker loads its own, sends it to the first stage, and computes its loss of what the last one gives.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from paceline.graph.builder import GraphBuilder
@@ -25,16 +27,33 @@ from paceline.graph.kinds import (
 from paceline.graph.stage_costs import JobCost, PieceCost
 
 
+class Doing(Enum):
+    """What a stage's worker does."""
+
+    LOAD = "load"  # its own batch
+    FORWARD = "forward"
+    LOSS = "loss"  # of its own batch, there and back
+    BACKWARD = "backward"
+    WEIGHT = "weight"  # the half of a backward pass that passes nothing on
+    UPDATE = "update"
+
+
+_PHASES = {
+    Doing.FORWARD: Phase.FORWARD,
+    Doing.BACKWARD: Phase.BACKWARD,
+    Doing.WEIGHT: Phase.BACKWARD,
+}
+
+
 @dataclass(frozen=True)
 class Turn:
-    """One thing that a stage does: a phase of a micro-batch through one of its chunks of layers.
-    The update has no micro-batch of its own; `share` of the phase's work is done now."""
+    """One thing that a stage's worker does: a pass of a micro-batch through one of its chunks of
+    layers, or something for a whole batch, whose last micro-batch it names."""
 
-    phase: Phase
+    doing: Doing
     microbatch: int
     chunk: int = 0
-    share: float = 1.0
-    passes_on: bool = True  # its result goes to a neighbour
+    share: float = 1.0  # of the work of its phase
 
 
 @dataclass(frozen=True)
@@ -45,10 +64,18 @@ class Shape:
     width: int  # pipelines
     microbatches: int
     chunks: int
-    activation_bytes: int  # at a border, of one worker's batch as recorded; 0: not known
+    overlaps: bool = False  # a batch runs into the next
 
-    def message_bytes(self) -> int:
-        return self.stages * self.activation_bytes // self.microbatches
+    @property
+    def each(self) -> int:
+        """Micro-batches of a worker's batch."""
+        return self.microbatches // self.stages
+
+    def owner(self, microbatch: int) -> int:
+        return microbatch % self.microbatches // self.each
+
+    def batch_of(self, microbatch: int) -> int:
+        return microbatch // self.microbatches
 
 
 def pipelined(cost: JobCost, shape: Shape, turns: Mapping[int, Sequence[Turn]]) -> Graph:
@@ -61,61 +88,90 @@ def pipelined(cost: JobCost, shape: Shape, turns: Mapping[int, Sequence[Turn]]) 
     return drawing.b.build()
 
 
+@dataclass(frozen=True)
+class _Made:
+    """An op of a rank."""
+
+    op: int
+    rank: int
+
+
+_Key = tuple[int, Doing, int, int]
+"""Replica, what, piece (or owner) and micro-batch (or batch)."""
+
+
 class _Drawing:
     """The graph under construction."""
 
     def __init__(self, cost: JobCost, shape: Shape) -> None:
         world = shape.stages * shape.width
-        self.b = GraphBuilder({"source": "a recorded job as a pipeline"}, Facts(world_size=world))
+        facts = Facts(world_size=world, steps_overlap=shape.overlaps)
+        self.b = GraphBuilder({"source": "a recorded job as a pipeline"}, facts)
         self.cost, self.shape = cost, shape
-        self.made: dict[tuple[int, int, Phase, int], tuple[int, int, int]] = {}
+        self.made: dict[_Key, _Made] = {}
         self._lanes: dict[tuple[int, str], int] = {}
         self._groups: dict[tuple[Axis, int], int] = {}
         self._instances: dict[tuple[int, int], int] = {}
 
     def rank(self, replica: int, stage: int, turns: Sequence[Turn]) -> None:
-        """All that a rank does, in order: op, step and stage are kept by what they computed."""
+        """All that a rank does, in order; its ops are kept by what they computed."""
         rank = self._rank(replica, stage)
-        main = self._lane(rank, "main thread", LaneKind.THREAD)
-        loaded: set[int] = set()
         for turn in turns:
-            step = turn.microbatch // self.shape.microbatches
-            if not stage and step not in loaded:
-                load = self.cost.load_ns * self.shape.stages
-                self.b.op("load", main, load, kind=OpKind.DATA, phase=Phase.DATA, step=step)
-                loaded.add(step)
-            if turn.phase is Phase.UPDATE:
+            step = self.shape.batch_of(turn.microbatch)
+            if turn.doing is Doing.UPDATE:
                 self._update(rank, stage, step)
-                continue
-            virtual = turn.chunk * self.shape.stages + stage
-            took = self._took(self.cost.pieces[virtual], turn)
-            op = self.b.op(turn.phase.name.lower(), main, took, phase=turn.phase, step=step,
-                           layer=f"stage {stage}", basis=Basis.ARITHMETIC)  # fmt: skip
-            if turn.passes_on:
-                self.made[replica, virtual, turn.phase, turn.microbatch] = (op, rank, step)
+            elif turn.doing is Doing.LOAD:
+                op = self._work(rank, "load", self.cost.load_ns, Phase.DATA, step)
+                self.made[replica, Doing.LOAD, stage, step] = _Made(op, rank)
+            elif turn.doing is Doing.LOSS:
+                self._work(rank, "loss", self.cost.loss_forward_ns, Phase.FORWARD, step)
+                took = self.cost.loss_backward_ns
+                op = self._work(rank, "loss's gradient", took, Phase.BACKWARD, step)
+                self.made[replica, Doing.LOSS, stage, step] = _Made(op, rank)
+            else:
+                virtual = turn.chunk * self.shape.stages + stage
+                took = self._took(self.cost.pieces[virtual], turn)
+                phase = _PHASES[turn.doing]
+                op = self._work(rank, turn.doing.value, took, phase, step, f"stage {stage}")
+                self.made[replica, turn.doing, virtual, turn.microbatch] = _Made(op, rank)
 
     def connect(self) -> None:
         """What each task passes on, in the order in which it was made."""
-        last = self.shape.stages * self.shape.chunks - 1
-        for (replica, virtual, phase, microbatch), (op, rank, step) in sorted(
-            self.made.items(), key=lambda item: item[1][0]
-        ):
-            forward = phase is Phase.FORWARD
-            if forward and virtual == last:
-                other = self.made[replica, virtual, Phase.BACKWARD, microbatch]
-                self.b.link(op, other[0])
-                continue
-            if not forward and not virtual:
-                continue
-            beside = virtual + 1 if forward else virtual - 1
-            there, other_rank, _ = self.made[replica, beside, phase, microbatch]
-            if other_rank == rank:
-                self.b.link(op, there)
-            else:
-                self._message((op, rank), (there, other_rank), step, replica)
+        for key, made in sorted(self.made.items(), key=lambda item: item[1].op):
+            replica, doing, piece, number = key
+            if doing is Doing.LOAD:
+                for microbatch in self._own(piece, number):
+                    self._pass(made, (replica, Doing.FORWARD, 0, microbatch), 0)
+            elif doing is Doing.LOSS:
+                last = self._pieces - 1
+                for microbatch in self._own(piece, number):
+                    self._pass(made, (replica, Doing.BACKWARD, last, microbatch), self._pieces)
+            elif doing is Doing.FORWARD and piece < self._pieces - 1:
+                self._pass(made, (replica, doing, piece + 1, number), piece + 1)
+            elif doing is Doing.FORWARD:
+                owner, batch = self.shape.owner(number), self.shape.batch_of(number)
+                self._pass(made, (replica, Doing.LOSS, owner, batch), self._pieces)
+            elif doing is Doing.BACKWARD and piece:
+                self._pass(made, (replica, doing, piece - 1, number), piece)
+
+    @property
+    def _pieces(self) -> int:
+        return self.shape.stages * self.shape.chunks
+
+    def _own(self, stage: int, batch: int) -> range:
+        first = batch * self.shape.microbatches + stage * self.shape.each
+        return range(first, first + self.shape.each)
+
+    def _work(
+        self, rank: int, name: str, took: int, phase: Phase, step: int, layer: str = ""
+    ) -> int:
+        kind = OpKind.DATA if phase is Phase.DATA else OpKind.COMPUTE
+        main = self._lane(rank, "main thread", LaneKind.THREAD)
+        return self.b.op(name, main, took, kind=kind, phase=phase, step=step, layer=layer,
+                         basis=Basis.ARITHMETIC)  # fmt: skip
 
     def _took(self, piece: PieceCost, turn: Turn) -> int:
-        spent = piece.forward_ns if turn.phase is Phase.FORWARD else piece.backward_ns
+        spent = piece.forward_ns if turn.doing is Doing.FORWARD else piece.backward_ns
         return round(turn.share * spent * self.shape.stages / self.shape.microbatches)
 
     def _update(self, rank: int, stage: int, step: int) -> None:
@@ -143,27 +199,32 @@ class _Drawing:
         self.b.op("update", main, took, after=after, dep=DepKind.GRADIENT, phase=Phase.UPDATE,
                   step=step, layer=f"stage {stage}")  # fmt: skip
 
-    def _message(
-        self, source: tuple[int, int], target: tuple[int, int], step: int, replica: int
-    ) -> None:
-        (op, rank), (there, other) = source, target
+    def _pass(self, made: _Made, to: _Key, edge: int) -> None:
+        """A result to whoever takes it, over an edge between pieces or at either end of them."""
+        taker = self.made[to]
+        if taker.rank == made.rank:
+            self.b.link(made.op, taker.op)
+            return
+        size = self.cost.edge_bytes[edge] // self.shape.each
+        replica, _, _, number = to
+        step = number if to[1] is Doing.LOSS else self.shape.batch_of(number)
         columns: dict[str, Any] = {
             "phase": Phase.COMMUNICATION,
             "collective": Collective.POINT_TO_POINT,
             "dtype": DType.FLOAT32,
-            "size_bytes": self.shape.message_bytes(),
+            "size_bytes": size,
             "group": self._group(Axis.PIPELINE, replica),
             "instance": self.b.instance(),
             "step": step,
         }
-        self.b.op("send", self._lane(rank, f"to rank {other}", LaneKind.LINK_OUT), UNPRICED,
-                         after=[op], kind=OpKind.SEND, **columns)  # fmt: skip
-        receive = self.b.op("recv", self._lane(other, f"from rank {rank}", LaneKind.LINK_IN),
-                            UNPRICED, kind=OpKind.RECV, **columns)  # fmt: skip
-        self.b.link(receive, there, DepKind.MESSAGE)
+        out = self._lane(made.rank, f"to rank {taker.rank}", LaneKind.LINK_OUT)
+        self.b.op("send", out, UNPRICED, after=[made.op], kind=OpKind.SEND, **columns)
+        into = self._lane(taker.rank, f"from rank {made.rank}", LaneKind.LINK_IN)
+        receive = self.b.op("recv", into, UNPRICED, kind=OpKind.RECV, **columns)
+        self.b.link(receive, taker.op, DepKind.MESSAGE)
 
     def _rank(self, replica: int, stage: int) -> int:
-        return replica + self.shape.width * stage
+        return replica * self.shape.stages + stage
 
     def _lane(self, rank: int, name: str, kind: LaneKind) -> int:
         if (rank, name) not in self._lanes:

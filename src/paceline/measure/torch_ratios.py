@@ -12,6 +12,7 @@ from paceline.measure.pairs import TimedPair, Work, clock_of, ratio_of, timed
 from paceline.measure.recorded_calls import OperatorCall, RecordedCalls
 from paceline.measure.torch_calls import innermost, is_image, runnable
 from paceline.measure.torch_compiled import compiled_ratios
+from paceline.measure.torch_halves import added, halved
 from paceline.measure.torch_merged import merged
 from paceline.measure.torch_norms import restructured
 from paceline.measure.torch_optimizers import optimizer_ratios
@@ -83,8 +84,10 @@ def _in_place(recorded: RecordedCalls) -> Changed:
 
 
 _CHANGES: Changes = {
+    Variant.ADDED: added,
     Variant.BF16: _autocast,
     Variant.CHANNELS_LAST: _channels_last,
+    Variant.HALVED: halved,
     Variant.IN_PLACE: _in_place,
     Variant.MERGED: merged,
     Variant.RESTRUCTURED: restructured,

@@ -2,10 +2,21 @@
 
 Schedules: `gpipe` (Huang et al., 2019), `1f1b` (PipeDream-Flush), `interleaved` with `chunks` of
 layers a stage (Narayanan et al., 2021), `zero-bubble` (ZB-H1, Qi et al., 2024: a backward pass in
-two halves) and `2bw` (PipeDream-2BW, Narayanan et al., 2021: no flush, weights one batch old). The
-batch of all workers together stays. Stages have about equal recorded work. Wrong where a
-micro-batch takes more than its share of a batch's work, where a backward pass does not fall into
-equal halves, and without `activation_bytes`, for then messages count as free.
+two halves) and `2bw` (PipeDream-2BW, Narayanan et al., 2021: no flush, weights one batch old).
+
+The script stays as it is: each worker draws its batch and computes its loss, runs one stage for the
+batches of as many workers as there are stages, and holds that stage's weights alone. `microbatches`
+are of all these batches together, so that `stages` divides them; backward passes wait for the whole
+output of a worker's batch, which is some passes later than in the schedule as it is written. A
+model is cut where one tensor alone passes (torch.fx says where), into pieces that take equally
+long, or where the layers begin that `begins` names. Checkpoints hold whole weights and state, which
+one rank may save alone, and evaluate alone under torch.no_grad() or in eval(); norms that the
+script clips by are of the whole model. Batch norms see micro-batches. Numbers are else the same,
+but with 2bw. Over gloo, of models that take one tensor and give one.
+
+Wrong where a micro-batch takes more than its share of a batch's work, as small ones do; where the
+live job cuts elsewhere, for it knows more places than the recording does; where a backward pass
+does not fall into equal halves; and by the Python of each task.
 """
 
 from collections.abc import Iterator
@@ -15,62 +26,69 @@ from typing import ClassVar
 
 import numpy as np
 
+from paceline.cost.in_parts import Parts, halves_known, in_parts
 from paceline.errors import GraphError
-from paceline.graph import Graph, Phase
+from paceline.graph import Graph
 from paceline.graph.condense import Grain
-from paceline.graph.pipelined import Shape, Turn, pipelined
+from paceline.graph.pipelined import Doing, Shape, Turn, pipelined
 from paceline.graph.replicas import replicas_of
 from paceline.graph.stage_costs import job_cost
 from paceline.runtime.run import Run
-from paceline.runtime.stages import PipelineSchedule, Task, TaskKind, tasks
+from paceline.runtime.stages import PipelineSchedule, TaskKind
 from paceline.runtime.stages import Shape as Pipe
 from paceline.runtime.stages.dealt import Dealt, Piped
-from paceline.strategies.strategy import Effect, Strategy, StrategyError
+from paceline.strategies.coded import CODECS
+from paceline.strategies.seldom import EXCHANGES, SELDOM
+from paceline.strategies.strategy import KEEPERS, Effect, Strategy, StrategyError
 
-_PHASES = {
-    TaskKind.FORWARD: Phase.FORWARD,
-    TaskKind.BACKWARD: Phase.BACKWARD,
-    TaskKind.WEIGHT: Phase.BACKWARD,
-    TaskKind.UPDATE: Phase.UPDATE,
+_DOING = {
+    TaskKind.FORWARD: Doing.FORWARD,
+    TaskKind.BACKWARD: Doing.BACKWARD,
+    TaskKind.WEIGHT: Doing.WEIGHT,
+    TaskKind.UPDATE: Doing.UPDATE,
 }
+
+
+_OVERLAPPING = 4  # batches that show how long one of them takes between others
 
 
 @dataclass(frozen=True)
 class Pipeline(Strategy):
     grain: ClassVar[Grain] = Grain.OP  # only there ops have a layer
     effect: ClassVar[Effect] = Effect.RELAXED  # 2bw; the others are exact
-    conflicts: ClassVar[frozenset[str]] = frozenset({"pipeline", "tensor_parallel"})
+    conflicts: ClassVar[frozenset[str]] = (
+        CODECS
+        | EXCHANGES
+        | KEEPERS
+        | SELDOM
+        | {
+            *("accumulate", "bounded_loss", "compiled", "early_update", "fused_step"),
+            *("overlapped_products", "pipeline", "tensor_parallel", "uneven_batches", "zero1"),
+        }
+    )
+    follows: ClassVar[frozenset[str]] = frozenset({"batch", "workers", "remodelling"})
     applies: ClassVar[bool] = True
+    frees_memory: ClassVar[bool] = True
 
     stages: int
-    microbatches: int = 4  # of a pipeline's batch
+    microbatches: int = 0  # of all its workers' batches together; 0: each worker's batch is one
     schedule: str = "1f1b"
     chunks: int = 1  # of layers a stage; more only when interleaved
-    activation_bytes: int = 0  # at a border between stages, of one worker's recorded batch
     begins: str = ""  # layers with which the second and later pieces begin, apart by |
 
     def __post_init__(self) -> None:
         if self.schedule not in {each.value for each in PipelineSchedule}:
             known = ", ".join(each.value for each in PipelineSchedule)
             raise StrategyError(f"no schedule is called {self.schedule!r}; there are {known}")
-        if self.stages < 2 or self.activation_bytes < 0:
+        if self.stages < 2:
+            raise StrategyError(f"{self.stages} stages were asked for; give 2 stages or more")
+        named = len(self._begins)
+        if named not in (0, self.stages * self.chunks - 1):
             raise StrategyError(
-                f"{self.stages} stages and {self.activation_bytes} bytes were asked for; give 2 "
-                "stages or more, and bytes of 0 or more"
+                f"{self.stages * self.chunks} pieces begin at one layer fewer, the first left out; "
+                f"{named} are named"
             )
-        _ = self._dealt
-
-    @property
-    def _dealt(self) -> Dealt:
-        return Dealt(PipelineSchedule(self.schedule), self._pipe)
-
-    def apply(self, run: Run) -> AbstractContextManager[None]:
-        begins = tuple(each.strip() for each in self.begins.split("|") if each.strip())
-        return run.exchange.with_stages(Piped(self._dealt, begins))
-
-    @property
-    def _pipe(self) -> Pipe:
-        return Pipe(self.stages, self.microbatches, self.chunks)
+        _ = self._dealt  # which refuses what cannot work
 
     def transform(self, graph: Graph) -> Graph:
         workers = replicas_of(graph)
@@ -80,28 +98,58 @@ class Pipeline(Strategy):
                 f"to pipelines of {self.stages}; record plain replicas, and add workers first, as "
                 f"in workers(count={self.stages * -(-workers // self.stages)})"
             )
-        width, steps = workers // self.stages, len(np.unique(graph.ops.step))
-        shape = Shape(self.stages, width, self.microbatches, self.chunks, self.activation_bytes)
-        turns = {stage: self._turns(stage, steps) for stage in range(self.stages)}
-        return pipelined(job_cost(graph, self.stages * self.chunks), shape, turns)
+        steps = len(np.unique(graph.ops.step))
+        steps = steps if self._dealt.flushes else max(steps, _OVERLAPPING)
+        pipe, width = self._dealt.shape, workers // self.stages
+        overlaps = not self._dealt.flushes
+        shape = Shape(self.stages, width, pipe.microbatches, pipe.chunks, overlaps=overlaps)
+        turns = {stage: list(self._turns(stage, steps)) for stage in range(self.stages)}
+        each, every = self._dealt.each, pipe.microbatches
+        parts = in_parts(graph, Parts(each, sums=(every - 1) / self.stages))
+        return pipelined(job_cost(parts, self.stages * self.chunks, self._begins), shape, turns)
 
     @classmethod
     def choices(cls, graph: Graph) -> Iterator[Strategy]:
-        """As many stages as divide the workers, with four micro-batches a stage."""
+        """As many stages as divide the workers, with one and four micro-batches a worker."""
         count = replicas_of(graph)
         for stages in (2, 4, 8):
             if count % stages == 0:
                 for schedule in ("1f1b", "zero-bubble", "2bw"):
-                    yield cls(stages, 4 * stages, schedule)
+                    for each in (1, 4):
+                        yield cls(stages, each * stages, schedule)
 
-    def _turns(self, stage: int, steps: int) -> list[Turn]:
-        schedule = PipelineSchedule(self.schedule)
-        half = 0.5 if schedule is PipelineSchedule.ZERO_BUBBLE else 1.0
-        return [_turn(task, half) for task in tasks(schedule, self._pipe, stage, steps)]
+    def rests_on(self, graph: Graph) -> Iterator[str]:
+        if 0 in job_cost(graph, self.stages * self.chunks, self._begins).edge_bytes:
+            yield "the recording does not tell all that passes between stages: it counts as free"
+        if self._dealt.each > 1 and not halves_known(graph):
+            yield (
+                "micro-batches: by their share of the samples; run `paceline measure --for RUN "
+                "--out FILE`, and predict with --calibration FILE"
+            )
 
+    def apply(self, run: Run) -> AbstractContextManager[None]:
+        return run.exchange.with_stages(Piped(self._dealt, self._begins))
 
-def _turn(task: Task, half: float) -> Turn:
-    """The half of a backward pass that makes gradients of weights passes nothing on."""
-    share = 1.0 if task.work is TaskKind.FORWARD else half
-    passes = task.work in (TaskKind.FORWARD, TaskKind.BACKWARD)
-    return Turn(_PHASES[task.work], task.microbatch, task.chunk, share, passes)
+    @property
+    def _begins(self) -> tuple[str, ...]:
+        return tuple(each.strip() for each in self.begins.split("|") if each.strip())
+
+    @property
+    def _dealt(self) -> Dealt:
+        shape = Pipe(self.stages, self.microbatches or self.stages, self.chunks)
+        return Dealt(PipelineSchedule(self.schedule), shape)
+
+    def _turns(self, stage: int, steps: int) -> Iterator[Turn]:
+        """The stage's tasks; its worker's own batch is loaded, and its loss computed, between."""
+        half = 0.5 if self.schedule == PipelineSchedule.ZERO_BUBBLE.value else 1.0
+        dealt, loaded, lost = self._dealt, 0, 0
+        for task in dealt.tasks(stage, steps):
+            batch, last = dealt.batch_of(task.microbatch), dealt.shape.microbatches - 1
+            if loaded == lost and (batch == loaded or not dealt.flushes) and loaded < steps:
+                yield Turn(Doing.LOAD, loaded * dealt.shape.microbatches + last)
+                loaded += 1
+            if batch == lost and dealt.waits(task, stage):
+                yield Turn(Doing.LOSS, task.microbatch)
+                lost += 1
+            share = 1.0 if task.work is TaskKind.FORWARD else half
+            yield Turn(_DOING[task.work], task.microbatch, task.chunk, share)

@@ -7,6 +7,7 @@ import numpy as np
 
 from paceline.graph.graph import Bool, Graph, Int64
 from paceline.graph.kinds import NONE, Collective, LaneKind, OpKind, Phase
+from paceline.graph.numbered import numbered_block
 from paceline.graph.rank_steps import firsts, lasts
 from paceline.graph.rebucket.source import Source
 
@@ -55,10 +56,7 @@ def blocks_of(layers: Sequence[str]) -> dict[str, list[int]]:
     what lies outside of blocks under no path."""
     found: dict[str, list[int]] = {}
     for parameter, layer in enumerate(layers):
-        parts = layer.split(".")
-        number = next((at for at, part in enumerate(parts) if part.isdigit()), None)
-        path = "" if number is None else ".".join(parts[: number + 1])
-        found.setdefault(path, []).append(parameter)
+        found.setdefault(numbered_block(layer), []).append(parameter)
     return found
 
 

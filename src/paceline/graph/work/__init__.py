@@ -19,6 +19,7 @@ from paceline.graph.work.dimensions import (
     Rows,
 )
 from paceline.graph.work.elements import copied, moved, optimizer, pointwise
+from paceline.graph.work.given import given_bytes
 from paceline.graph.work.matrix import grouped, matrix
 from paceline.graph.work.rows import (
     batch_norm,
@@ -62,6 +63,7 @@ __all__ = [
     "copied",
     "element_bytes",
     "embedding",
+    "given_bytes",
     "grouped",
     "loss",
     "matrix",

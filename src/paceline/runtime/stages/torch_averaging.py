@@ -15,4 +15,4 @@ def average(gradients: Sequence[Tensor], group: Any, replicas: int) -> int:
     whole /= replicas
     parts = whole.split([g.numel() for g in gradients])
     torch._foreach_copy_(list(gradients), [p.view_as(g) for p, g in zip(parts, gradients)])
-    return whole.numel() * whole.element_size()
+    return int(whole.numel() * whole.element_size())

@@ -84,11 +84,12 @@ class Stage:
 
         kept = self._stash.pop(microbatch)
         assert kept.made is not None, "a pass that is computed again goes back as a whole"
-        made, weights = kept.made, self._weights(kept)
+        weights = self._weights(kept)
         if not kept.given.requires_grad:
-            self._left[microbatch] = partial(torch.autograd.backward, made, gradient)
+            self._left[microbatch] = partial(torch.autograd.backward, kept.made, gradient)
             return None
         with torch.enable_grad():  # torch looks for nodes of weights by a view of them
+            made = kept.made.clone() if kept.made._is_view() else kept.made  # it detaches in place
             (passed,), groups = stage_backward_input(
                 [made], [gradient], [kept.given], iter(weights)
             )

@@ -102,7 +102,7 @@ def _with_encoders_opened(model: nn.Module, graph: fx.Graph) -> fx.Graph:
     """Torch's own encoder, called without masks, is its layers in turn."""
     for node in list(graph.nodes):
         called = model.get_submodule(node.target) if node.op == "call_module" else None
-        if type(called) is not nn.TransformerEncoder or len(node.args) != 1 or node.kwargs:
+        if not isinstance(called, nn.TransformerEncoder) or len(node.args) != 1 or node.kwargs:
             continue
         made, layers = node.args[0], [f"layers.{number}" for number in range(len(called.layers))]
         with graph.inserting_before(node):

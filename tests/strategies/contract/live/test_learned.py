@@ -28,7 +28,7 @@ ROUNDED = {
 
 ELSEWHERE = {
     *("border_topk", "keep_gathered", "offload_activations", "overlapped_products"),
-    "uneven_batches",
+    *("pipeline", "uneven_batches"),
 }
 """Of pipelines, FSDP2, devices, tensor-parallel layers and loaders: they have tests on real workers
 of their own."""
