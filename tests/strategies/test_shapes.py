@@ -248,10 +248,10 @@ def test_messages_have_a_micro_batchs_share_of_what_layers_give(job: Callable[..
 
 def test_a_recording_that_tells_no_sizes_is_said_to(job: Callable[..., Graph]) -> None:
     plan = parse("pipeline(stages=2)")
-    assert list(plan.rests_on(job(2))) == [
+    assert list(plan.rests_on(plan.transform(job(2)))) == [
         "the recording does not tell all that passes between stages: it counts as free"
     ]
-    assert not list(plan.rests_on(worked(job(2), rows=8)))
+    assert not list(plan.rests_on(plan.transform(worked(job(2), rows=8))))
 
 
 def test_parts_of_a_batch_take_longer_than_the_whole_where_that_was_measured(

@@ -78,9 +78,12 @@ class Shape:
         return microbatch // self.microbatches
 
 
-def pipelined(cost: JobCost, shape: Shape, turns: Mapping[int, Sequence[Turn]]) -> Graph:
-    """The graph of all turns, by stage. Pieces are by chunk and stage in turn."""
-    drawing = _Drawing(cost, shape)
+def pipelined(
+    cost: JobCost, shape: Shape, turns: Mapping[int, Sequence[Turn]], facts: Facts
+) -> Graph:
+    """The graph of all turns, by stage. Pieces are by chunk and stage in turn. Of the facts of the
+    job as it was stays what was measured of its machine."""
+    drawing = _Drawing(cost, shape, facts)
     for stage, mine in turns.items():
         for replica in range(shape.width):
             drawing.rank(replica, stage, mine)
@@ -103,10 +106,10 @@ _Key = tuple[int, Doing, int, int]
 class _Drawing:
     """The graph under construction."""
 
-    def __init__(self, cost: JobCost, shape: Shape) -> None:
-        world = shape.stages * shape.width
-        facts = Facts(world_size=world, steps_overlap=shape.overlaps)
-        self.b = GraphBuilder({"source": "a recorded job as a pipeline"}, facts)
+    def __init__(self, cost: JobCost, shape: Shape, facts: Facts) -> None:
+        world, ratios = shape.stages * shape.width, facts.ratios
+        kept = Facts(world_size=world, steps_overlap=shape.overlaps, ratios=ratios)
+        self.b = GraphBuilder({"source": "a recorded job as a pipeline"}, kept)
         self.cost, self.shape = cost, shape
         self.made: dict[_Key, _Made] = {}
         self._lanes: dict[tuple[int, str], int] = {}

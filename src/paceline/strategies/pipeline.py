@@ -28,7 +28,7 @@ import numpy as np
 
 from paceline.cost.in_parts import Parts, halves_known, in_parts
 from paceline.errors import GraphError
-from paceline.graph import Graph
+from paceline.graph import Graph, OpKind
 from paceline.graph.condense import Grain
 from paceline.graph.pipelined import Doing, Shape, Turn, pipelined
 from paceline.graph.replicas import replicas_of
@@ -62,13 +62,26 @@ class Pipeline(Strategy):
         | KEEPERS
         | SELDOM
         | {
-            *("accumulate", "bounded_loss", "compiled", "early_update", "fused_step"),
-            *("overlapped_products", "pipeline", "tensor_parallel", "uneven_batches", "zero1"),
+            *("autocast", "batchnorm_relu", "block_circulant", "border_topk", "bounded_loss"),
+            *("buckets", "channels_last", "compiled", "early_update", "factored", "fp8"),
+            *(
+                "fully_sharded",
+                "keep_gathered",
+                "late_gradients",
+                "low_rank",
+                "overlapped_products",
+            ),
+            *("pipeline", "relu_masks", "restructured_norms", "substitute", "sufficient_factors"),
+            *("tensor_parallel", "uneven_batches"),
         }
     )
-    follows: ClassVar[frozenset[str]] = frozenset({"batch", "workers", "remodelling"})
+    follows: ClassVar[frozenset[str]] = frozenset(
+        {
+            *("batch", "cache", "data_workers", "device", "format", "fused_optimizer"),
+            *("prefetch", "scale", "workers"),
+        }
+    )
     applies: ClassVar[bool] = True
-    frees_memory: ClassVar[bool] = True
 
     stages: int
     microbatches: int = 0  # of all its workers' batches together; 0: each worker's batch is one
@@ -106,7 +119,8 @@ class Pipeline(Strategy):
         turns = {stage: list(self._turns(stage, steps)) for stage in range(self.stages)}
         each, every = self._dealt.each, pipe.microbatches
         parts = in_parts(graph, Parts(each, sums=(every - 1) / self.stages))
-        return pipelined(job_cost(parts, self.stages * self.chunks, self._begins), shape, turns)
+        cost = job_cost(parts, self.stages * self.chunks, self._begins)
+        return pipelined(cost, shape, turns, graph.facts)
 
     @classmethod
     def choices(cls, graph: Graph) -> Iterator[Strategy]:
@@ -119,7 +133,7 @@ class Pipeline(Strategy):
                         yield cls(stages, each * stages, schedule)
 
     def rests_on(self, graph: Graph) -> Iterator[str]:
-        if 0 in job_cost(graph, self.stages * self.chunks, self._begins).edge_bytes:
+        if not graph.ops.size_bytes[graph.ops.kind == OpKind.SEND].all():
             yield "the recording does not tell all that passes between stages: it counts as free"
         if self._dealt.each > 1 and not halves_known(graph):
             yield (
