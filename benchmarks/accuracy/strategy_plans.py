@@ -109,6 +109,7 @@ ASKED: Mapping[str, tuple[Asked, ...]] = {
         Asked("substitute(rules='merge_products')", (Job("separate"),)),
     ),
     "sufficient_factors": (Asked("sufficient_factors(rows=32)", (Job("mlp"),)),),
+    "tensor_parallel": (Asked("tensor_parallel(degree=2)", LINEAR),),
     "threshold": (Asked("threshold", settles=20),),
     "uneven_batches": (Asked("uneven_batches(shares={shares})", LOADED, TWO),),
 }

@@ -72,7 +72,8 @@ class Lone:
 
     def weight(self, part: DTensor) -> torch.Tensor:
         """The whole of it."""
-        mine, number = part.to_local().detach(), self._number_of(part)
+        mine: torch.Tensor = part.to_local().detach()
+        number = self._number_of(part)
         parts = [
             mine if place == self._me else self._ask(place, What.WEIGHT, number).to(mine.device)
             for place in range(self._count)
@@ -123,8 +124,9 @@ class Lone:
         self._changed()
         for name, tensor in module._parameters.items():
             given = state.get(prefix + name)
-            plain = isinstance(given, torch.Tensor) and not isinstance(given, DTensor)
-            if plain and isinstance(tensor, DTensor):
+            if not isinstance(tensor, DTensor) or isinstance(given, DTensor):
+                continue
+            if isinstance(given, torch.Tensor):
                 state[prefix + name] = like(tensor, given.to(tensor.device))
 
     def _changed(self, *_: Any) -> None:
