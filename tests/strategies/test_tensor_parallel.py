@@ -252,6 +252,12 @@ def test_layers_are_a_pair_by_what_the_recording_shows_between_them(
     assert pairs or "through elementwise work alone" in str(refusal)
 
 
+def test_any_step_that_was_recorded_shows_the_pairs() -> None:
+    late = job()
+    late = replace(late, ops=replace(late.ops, step=late.ops.step + 22))
+    assert len(talks(under(PAIR, late), Axis.TENSOR)) == 3
+
+
 @pytest.mark.parametrize(
     ("graph", "text", "told"),
     [

@@ -66,8 +66,10 @@ class _Forward:
 
     def __init__(self, graph: Graph) -> None:
         ops = graph.ops
-        rows = np.flatnonzero((ops.phase == Phase.FORWARD) & (ops.rank == ops.rank.min(initial=0)))
-        self._rows = rows[ops.step[rows] == ops.step[rows].min(initial=0)]
+        rows = np.flatnonzero(ops.phase == Phase.FORWARD)
+        for column in (ops.rank, ops.step):
+            rows = rows[column[rows] == column[rows].min()] if len(rows) else rows
+        self._rows = rows
         self._graph, self._classes = graph, classes_of(graph)
 
     def joins(self, first: Parameter, second: Parameter) -> bool:

@@ -22,19 +22,20 @@ class Whole:
     """Whole weights of the group, asked for once until weights change."""
 
     def __init__(self, lone: Lone) -> None:
-        self._lone, self._changes = lone, 0
-        self._kept: dict[int, Tensor] = {}
+        self._lone = lone
+        self._kept: dict[int, tuple[Any, Tensor]] = {}  # with what they were known by
 
     def of(self, part: Any) -> Tensor:
-        if self._changes != self._lone.changes:
-            self.forget()
-        if id(part) not in self._kept:
-            self._kept[id(part)] = self._lone.weight(part)
-        return _Untrained.apply(self._kept[id(part)], part.to_local())
+        mine = part.to_local()
+        known_by = self._lone.changes, float(mine.detach().sum())  # scripts may write into it, too
+        before, whole = self._kept.get(id(part), (None, None))
+        if whole is None or before != known_by:
+            whole = self._lone.weight(part)
+            self._kept[id(part)] = known_by, whole
+        return _Untrained.apply(whole, mine)
 
     def forget(self) -> None:
         self._kept.clear()
-        self._changes = self._lone.changes
 
 
 class _Untrained(torch.autograd.Function):  # type: ignore[misc]
@@ -96,6 +97,7 @@ class PairPass:
         if shared.alone():
             whole = None if bias is None else shared.whole.of(bias)
             return functional.linear(inputs, shared.whole.of(weight), whole)
+        shared.whole.forget()
         self.turn(opens=True)
         rows = Enter.apply(shared.rows, self.room, inputs)
         return functional.linear(
