@@ -56,6 +56,12 @@ def transformer() -> nn.Module:
     return nn.Sequential(nn.Unflatten(1, (1, WIDTH)), nn.TransformerEncoder(layer, 2), nn.Flatten())
 
 
+def bare() -> nn.Module:
+    """A pair whose parts are all that there is."""
+    layers = nn.Linear(WIDTH, INNER, bias=False), nn.Linear(INNER, WIDTH, bias=False)
+    return nn.Sequential(layers[0], nn.SiLU(), layers[1])
+
+
 Optimizer = Callable[..., Any]
 
 
@@ -93,7 +99,7 @@ class Job:
         self.seen.append(loss.item())
 
     def under(self, plan: str = PLAN) -> Any:
-        return paceline.applied([plan], self.model, self.optimizer)
+        return paceline.applied(plan.split(" + "), self.model, self.optimizer)
 
     def evaluated(self) -> list[float]:
         """As one rank alone may, by the inner model."""
@@ -132,17 +138,20 @@ KINDS: dict[str, tuple[Optimizer, Callable[[], nn.Module], int]] = {
     "foreach": (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, foreach=True), perceptron, 1),
     "passes": (sgd, perceptron, 3),
     "transformer": (sgd, transformer, 1),
+    "buckets": (sgd, perceptron, 1),
+    "nothing else": (sgd, bare, 1),
 }
+PLANS = {"buckets": f"buckets(size_bytes=64) + {PLAN}"}
 
 
-TWO_GROUPS = ("SGD", "passes")
+TWO_GROUPS = ("SGD", "passes", "nothing else")
 """What two groups train, too."""
 
 
 def trained(name: str, *, cut: bool) -> dict[str, Any]:
     kind, make, passes = KINDS[name]
     job = Job(kind, make).train(1)
-    with job.under() if cut else nullcontext() as sent:
+    with job.under(PLANS.get(name, PLAN)) if cut else nullcontext() as sent:
         job.train(passes=passes)
         under, looks = job.held, job.evaluated()
         own = sum(p.to_local().numel() if hasattr(p, "to_local") else p.numel()

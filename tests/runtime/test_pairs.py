@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from paceline.runtime.exchange import Exchange, ExchangeError
+from paceline.runtime.run import Run
+
 pytestmark = pytest.mark.live
 WORKER = Path(__file__).parent / "pairs_worker.py"
 Runs = list[dict[str, Any]]
@@ -67,14 +70,14 @@ def require_same(runs: Runs, kind: str) -> None:
         assert cut["own"] < plain["own"]
 
 
-@pytest.mark.parametrize("kind", ["Adam", "fused Adam", "foreach", "transformer"])
+@pytest.mark.parametrize("kind", ["Adam", "fused Adam", "foreach", "transformer", "buckets"])
 def test_the_script_learns_the_same_with_its_clipping_and_its_schedule(
     kind: str, two: Runs
 ) -> None:
     require_same(two, kind)
 
 
-@pytest.mark.parametrize("kind", ["SGD", "passes"])
+@pytest.mark.parametrize("kind", ["SGD", "passes", "nothing else"])
 def test_parts_are_reduced_among_those_who_hold_them(kind: str, ranks: Runs) -> None:
     require_same(ranks, kind)
 
@@ -93,6 +96,18 @@ def test_a_worker_holds_half_of_each_pair_and_sends_rows_and_parts(ranks: Runs) 
     assert sent["payload_bytes"] == rows + held + 4 * REST
     share = 2 * (len(ranks) - 1) / len(ranks)
     assert sent["wire_bytes"] == rows / 2 + held + share * 4 * REST
+
+
+def test_buckets_of_the_rest_are_those_of_the_plan(two: Runs) -> None:
+    """Of 64 bytes or more, by the order in which gradients are ready."""
+    few, many = (two[0][kind][1]["sent"] for kind in ("SGD", "buckets"))
+    assert many["calls"] > few["calls"]
+    assert many["payload_bytes"] == few["payload_bytes"]
+
+
+def test_steps_are_counted_where_no_gradient_is_left_for_a_bucket(ranks: Runs) -> None:
+    sent = ranks[0]["nothing else"][1]["sent"]
+    assert sent["calls"] == 3 + (2 if len(ranks) > 2 else 0)
 
 
 def test_one_rank_alone_evaluates_the_model_and_saves_all_of_it(ranks: Runs) -> None:
@@ -149,3 +164,15 @@ def test_what_workers_cannot_share_is_refused_with_the_reason(
     job: str, said: str, two: Runs
 ) -> None:
     assert all(said in told["refused"][job] for told in two)
+
+
+def test_another_exchange_beside_pairs_is_refused() -> None:
+    torch = pytest.importorskip("torch")
+    from paceline.runtime.torch_exchange import installed
+
+    model = torch.nn.Linear(2, 2)
+    run = Run(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    refused = pytest.raises(ExchangeError, match="leave tensor_parallel out")
+    with run.exchange.with_pairs(2), run.exchange.with_priority(), refused:
+        installed(run).__enter__()
+    assert run.exchange == Exchange()

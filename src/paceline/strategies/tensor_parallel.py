@@ -15,10 +15,14 @@ within a group in each step, and one optimizer that updates numbers one by one. 
 whole weights and state, which one rank may save alone; what one rank evaluates alone must run under
 torch.no_grad() or in eval(). An error inside gives back the weights from before the plan.
 
+What a script writes into weights on one rank alone reaches that rank's parts alone; a mean of
+weights that it keeps itself (EMA) stops it with torch's error.
+
 `rows` of a worker's batch (samples times positions) are as recorded where it is 0. Wrong where the
 recording shows elementwise work between layers that the live job does not prove to be a pair, which
-it leaves whole; by the host's work for each exchange, of which only the hand-over is counted; and
-on a device, where it was never tried.
+it leaves whole; by the host's work for each exchange, of which only the hand-over is counted, and
+for updates of parts; where a part of the columns multiplies at another rate; and on a device, where
+it was never tried.
 """
 
 from collections.abc import Iterator
