@@ -7,11 +7,12 @@ as much work as before, on all rows and a part of the columns. Gradients of part
 the ranks that hold the same part.
 
 `pairs` says which layers are pairs; `parts` makes a job whose ranks hold parts of them; `calls` are
-its new collectives, which `exchange` puts in.
+its new collectives, which `exchange` puts in, with what `row_ops` and `part_ops` make around them.
 """
 
 from paceline.graph.shared_pairs.calls import HEADER_BYTES
-from paceline.graph.shared_pairs.exchange import Talk, talk_of, with_pair_exchange
+from paceline.graph.shared_pairs.exchange import with_pair_exchange
+from paceline.graph.shared_pairs.new_ops import Talk, talk_of
 from paceline.graph.shared_pairs.pairs import (
     Joined,
     LinearPair,
