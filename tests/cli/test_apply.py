@@ -125,6 +125,24 @@ def test_a_job_wrapped_in_fsdp2_is_recorded_with_the_calls_predicted_of_the_plai
     assert found.facts.update_shards == 2
 
 
+@pytest.mark.live
+@pytest.mark.needs("torch")
+def test_an_unchanged_script_whose_workers_share_pairs_sends_what_was_predicted(
+    tmp_path: Path, ddp_recording: "Recording"
+) -> None:
+    cluster, plan, run = (tmp_path / name for name in ("cluster.yaml", "plan.json", "run"))
+    cluster.write_text("hosts: 2\nlink: {rate: 1Gbps}\n")
+    change = "tensor_parallel(degree=2)"
+    where = ["--cluster", str(cluster), "--save-plan", str(plan)]
+    told(["predict", str(ddp_recording.folder), "--with", change, *where, "--json"])
+    shown, said = told(["apply", str(plan), "-o", str(run), "--json", "--", *JOB])
+    for rank in shown["ranks"]:
+        for what in ("calls", "payload_bytes", "wire_bytes"):
+            assert rank[what] == shown["predicted"][what], said
+    found, plain = open_run(run), open_run(ddp_recording.folder)
+    assert calls_in_a_step(found) == calls_in_a_step(parse(change).transform(plain))
+
+
 def calls_in_a_step(graph: Graph) -> set[tuple[str, int, float]]:
     """Collectives of the first rank: their kind, their bytes, how often they are made."""
     ops = graph.ops

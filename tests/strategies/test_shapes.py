@@ -1,4 +1,4 @@
-"""Changes of a job's shape: pipelines, shared pairs of layers, substituted operators.
+"""Changes of a job's shape: pipelines, substituted operators.
 
 Four workers train two linear layers of 8 x 4 and 4 x 8 with a ReLU between them: forward 100, 20
 and 100 ns, backward 200, 20 and 100, an all-reduce of 256 bytes, an update of 80.
@@ -127,57 +127,6 @@ def test_on_a_device_a_layer_takes_as_long_as_its_kernels() -> None:
             b.op("kernel", stream, took, phase=phase, layer=layer, after=[call],
                  dep=DepKind.LAUNCH)  # fmt: skip
     assert layer_times(b.build()) == LayerTimes(("a", "b"), (100, 100), (200, 200), 0)
-
-
-def test_a_pair_is_halved_and_its_activations_are_added_up(job: Callable[..., Graph]) -> None:
-    """5 rows of 4 outputs, in 4 bytes; nobody needs the gradient of the data."""
-    found = changed(job(), "tensor_parallel(degree=2, rows=5)")
-    assert talks(found, Axis.TENSOR) == [4 * 5 * 4]
-    assert talks(found, Axis.DATA) == [128]
-    assert spent(found, "rank=0,phase=forward,kind=compute") == [50, 20, 50]
-    assert spent(found, "rank=0,phase=backward,kind=compute") == [100, 20, 50]
-    assert spent(found, "rank=0,phase=update") == [40]
-
-
-def test_ranks_side_by_side_share_a_pair_and_the_others_its_gradients(
-    job: Callable[..., Graph],
-) -> None:
-    found = changed(job(), "tensor_parallel(degree=2)")
-    used = {found.groups[g] for g in found.ops.group[found.ops.group >= 0].tolist()}
-    assert {(g.axis, g.ranks) for g in used} == {
-        (Axis.TENSOR, (0, 1)),
-        (Axis.TENSOR, (2, 3)),
-        (Axis.DATA, (0, 2)),
-        (Axis.DATA, (1, 3)),
-    }
-    assert found.world_size == 4
-
-
-def test_what_follows_a_pair_waits_for_its_sum(job: Callable[..., Graph]) -> None:
-    found = changed(job(), "tensor_parallel(degree=2, rows=5)")
-    slow = found.ops.collective == Collective.ALL_REDUCE
-    assert (found.ops.dur_ns[slow] == UNPRICED).all()
-    fast = predict(found, [], cluster(4))
-    assert predict(found, [], cluster(4, 1e6)).step_ns > fast.step_ns + 80_000
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("tensor_parallel(degree=3)", "2 linear layers, and no two .* that 3 divides"),
-        ("tensor_parallel(degree=8)", r"4 workers cannot .* by 8; .* workers\(count=8\)"),
-    ],
-)
-def test_a_degree_that_does_not_fit_is_refused(
-    job: Callable[..., Graph], text: str, told: str
-) -> None:
-    with pytest.raises(PacelineError, match=told):
-        parse(text).transform(job())
-
-
-def test_more_workers_come_before_shared_pairs(job: Callable[..., Graph]) -> None:
-    made = changed(job(2), "workers(count=8)")
-    assert changed(made, "tensor_parallel(degree=4)").world_size == 8
 
 
 def test_a_pipeline_takes_turns_with_the_batches_of_its_workers(job: Callable[..., Graph]) -> None:

@@ -113,10 +113,12 @@ def _places(graph: Graph, weight: Parameter) -> Iterator[_Place]:
         forward = here[ops.phase[here] == Phase.FORWARD]
         backward = here[ops.phase[here] == Phase.BACKWARD]
         if len(forward) and len(backward):
-            yield _Place(op, forward, backward, _copies(graph, op), _passes_on(graph, op, layer))
+            yield _Place(
+                op, forward, backward, copies_before(graph, op), _passes_on(graph, op, layer)
+            )
 
 
-def _copies(graph: Graph, ready: int) -> Int64:
+def copies_before(graph: Graph, ready: int) -> Int64:
     """What the thread does between the layer's last op, or another gradient's, and the op that
     readies this one."""
     ops = graph.ops

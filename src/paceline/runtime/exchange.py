@@ -92,6 +92,7 @@ class Exchange:
     owned: bool = False  # each rank updates its own parameters and gathers the others
     sharded: bool = False  # FSDP2 gathers weights and reduces gradients in place of DDP
     piped: Piped | None = None  # workers run stages of the model for one another's batches
+    pairs: int = 0  # workers that share pairs of linear layers; 0: none do
     factors: Fits | None = None  # layers whose gradients are made of all ranks' rows
     late: bool = False  # parameters are updated as they are needed
     early: bool = False  # parameters are updated as their gradients arrive
@@ -214,6 +215,14 @@ class Exchange:
             yield
         finally:
             self.piped = None
+
+    @contextmanager
+    def with_pairs(self, degree: int) -> Iterator[None]:
+        self.pairs = degree
+        try:
+            yield
+        finally:
+            self.pairs = 0
 
     @contextmanager
     def with_factors(self, fits: Fits) -> Iterator[None]:

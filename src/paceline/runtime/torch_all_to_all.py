@@ -26,15 +26,33 @@ same connection in turn; with several calls under way a link carries both ways."
 def arriving(parts: Sequence[torch.Tensor], group: object) -> Iterator[torch.Tensor]:
     """What the other ranks have for this one. `parts` are by rank of the group and of one length;
     what came may be overwritten once the next is asked for."""
+    return (part for _, part in arriving_from(parts, group))
+
+
+def arriving_from(
+    parts: Sequence[torch.Tensor], group: object
+) -> Iterator[tuple[int, torch.Tensor]]:
+    """The same, with the place in the group of who sent it."""
     on_cpu = dist.get_backend(group) == "gloo" and parts[0].device.type == "cpu"
     if on_cpu and not is_recorded():
         yield from _in_rounds(parts, group)
         return
     rank = dist.get_rank(group)
-    yield from (part for place, part in enumerate(_at_once(parts, group)) if place != rank)
+    every = enumerate(_at_once(parts, group))
+    yield from ((place, part) for place, part in every if place != rank)
 
 
-def _in_rounds(parts: Sequence[torch.Tensor], group: object) -> Iterator[torch.Tensor]:
+def add_up(mine: torch.Tensor, whole: torch.Tensor, group: object) -> None:
+    """Of as many equal parts as the group has ranks, in order, this rank's becomes the sum of all
+    ranks'. Parts go straight to their owners: gloo's reduce-scatter is an all-reduce, which sends
+    twice as much."""
+    parts = whole.view(dist.get_world_size(group), *mine.shape).unbind()
+    mine.copy_(parts[dist.get_rank(group)])
+    for part in arriving(parts, group):
+        mine.add_(part)
+
+
+def _in_rounds(parts: Sequence[torch.Tensor], group: object) -> Iterator[tuple[int, torch.Tensor]]:
     """In round n each rank sends to the n-th behind it and hears from the n-th before it."""
     rank, count = dist.get_rank(group), len(parts)
     came = torch.empty_like(parts[rank], memory_format=torch.contiguous_format)
@@ -44,7 +62,7 @@ def _in_rounds(parts: Sequence[torch.Tensor], group: object) -> Iterator[torch.T
         put = dist.isend(parts[to].contiguous(), group=group, tag=_TAG, group_dst=to)
         got.wait()
         put.wait()
-        yield came
+        yield source, came
 
 
 def _at_once(parts: Sequence[torch.Tensor], group: object) -> Sequence[torch.Tensor]:

@@ -75,6 +75,8 @@ def installed(run: Run) -> Iterator[Sent]:
         if shards and asked.codec is not None:
             stack.enter_context(with_codec(shards, asked.codec, sent))
         for replica in run.replicas:
+            if asked.pairs:
+                stack.enter_context(_sharing_pairs(run, sent))
             if asked.factors is not None:
                 stack.enter_context(with_factors(run, replica, asked.factors, sent))
             if not reduces(replica):
@@ -135,12 +137,20 @@ def _as_pipeline(run: Run, asked: Piped, sent: Sent) -> Iterator[None]:
 
 
 @contextmanager
+def _sharing_pairs(run: Run, sent: Sent) -> Iterator[None]:
+    from paceline.runtime.pairs.torch_paired import paired
+
+    with paired(run, run.exchange.pairs, sent):
+        yield
+
+
+@contextmanager
 def _without_buckets(run: Run, replica: Any, sent: Sent) -> Iterator[None]:
     """Of a replica whose gradients all travel in another way. Steps are the optimizer's."""
     if run.exchange.buckets is not None:
         raise ExchangeError(
-            "no gradient of this job is left for a bucket, since all travel as rows; leave buckets "
-            "out of the plan"
+            "no gradient of this job is left for a bucket, since all travel in another way; leave "
+            "buckets out of the plan"
         )
     counting = run.optimizer.register_step_post_hook(lambda *_: sent.stepped())
     try:
@@ -179,6 +189,11 @@ def _require_one_way(asked: Exchange) -> None:
         raise ExchangeError(
             "gradients of some layers are made of all workers' rows, and the plan asks for another "
             "way beside it; leave sufficient_factors out"
+        )
+    if asked.pairs and asked != Exchange(asked.buckets, pairs=asked.pairs):
+        raise ExchangeError(
+            "workers share layers, whose gradients travel in a way of their own, and the plan asks "
+            "for another exchange or update beside it; leave tensor_parallel out"
         )
     in_rounds = asked.codec is not None and not isinstance(asked.codec.compressor, Compressor)
     unequal = asked.weighing is not None

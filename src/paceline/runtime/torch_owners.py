@@ -19,7 +19,7 @@ from paceline.runtime.exchange import ExchangeError, Sent
 from paceline.runtime.run import Run
 from paceline.runtime.torch_answers import Answers
 from paceline.runtime.torch_attributes import instead
-from paceline.runtime.torch_groups import gloo_groups, require_gloo
+from paceline.runtime.torch_groups import new_groups, require_gloo
 from paceline.runtime.torch_optimizers import evaluated, only, require_per_parameter
 
 
@@ -29,7 +29,7 @@ def owning(run: Run, sent: Sent) -> Iterator[None]:
     require_per_parameter(run.optimizer)
     group = _group(run)
     ranks = tuple(dist.get_process_group_ranks(group))
-    with gloo_groups([ranks]) as made, ExitStack() as stack:
+    with new_groups([ranks]) as made, ExitStack() as stack:
         shared = Owned(run.optimizer, made[ranks], sent)
         stack.enter_context(instead(run.optimizer, "step", shared.stepping))
         for remove in shared.listening():

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from paceline.runtime.torch_groups import gloo_groups
+from paceline.runtime.torch_groups import new_groups
 from paceline.runtime.torch_turns import run_into
 
 Key = tuple[int, int]  # priority, and which exchange of that priority this is
@@ -27,7 +27,7 @@ Exchange = Callable[[], None]
 def scheduler(parent: Any) -> Iterator["Scheduler"]:
     """A scheduler over a group of its own with the parent's members; they must all come here."""
     ranks = tuple(dist.get_process_group_ranks(parent))
-    with gloo_groups([ranks]) as made:
+    with new_groups([ranks]) as made:
         agreed = Scheduler(made[ranks], ranks[0])
         try:
             yield agreed

@@ -18,7 +18,7 @@ from paceline.graph.partition import part_sizes
 from paceline.runtime.codecs import Sharing
 from paceline.runtime.codecs.torch_communicate import Under, counted, share
 from paceline.runtime.exchange import Exchange, ExchangeError
-from paceline.runtime.torch_groups import gloo_groups, require_gloo
+from paceline.runtime.torch_groups import new_groups, require_gloo
 from paceline.runtime.torch_priority import Scheduler, scheduler
 from paceline.runtime.torch_servers import served
 from paceline.runtime.torch_turns import in_turn
@@ -65,7 +65,7 @@ def in_levels(group: Any, on_host: int) -> Iterator[Route]:
     levels = Levels.of(dist.get_rank(), ranks, on_host, led=True)
     lead = levels.inside[0]
     wanted = [ranks for ranks in (levels.inside, levels.across) if ranks]
-    with gloo_groups(wanted) as groups, in_turn() as submit:
+    with new_groups(wanted) as groups, in_turn() as submit:
         inside, across = groups[levels.inside], groups.get(levels.across)
 
         def start(sharing: Sharing, payload: torch.Tensor, bucket: Any) -> Under:

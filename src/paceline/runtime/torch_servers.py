@@ -14,7 +14,7 @@ import torch.distributed as dist
 from paceline.cost.collectives.volume import sent_share
 from paceline.graph import Collective
 from paceline.runtime.codecs.torch_communicate import Under
-from paceline.runtime.torch_groups import gloo_groups
+from paceline.runtime.torch_groups import new_groups
 from paceline.runtime.torch_turns import in_turn
 
 
@@ -22,7 +22,7 @@ from paceline.runtime.torch_turns import in_turn
 def served(parent: Any) -> Iterator[Any]:
     """A function that starts the exchange of one payload, over a group of its own."""
     ranks = tuple(dist.get_process_group_ranks(parent))
-    with gloo_groups([ranks]) as made, in_turn() as submit:
+    with new_groups([ranks]) as made, in_turn() as submit:
         servers = Servers(made[ranks])
 
         def start(payload: torch.Tensor) -> Under:

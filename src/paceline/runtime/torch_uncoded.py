@@ -16,12 +16,12 @@ _SETTLED = 2  # steps: behind the first DDP lays its buckets in the order that i
 
 
 def travels_as_it_is(asked: Exchange, replica: Any) -> bool:
-    """Whether a plan changes nothing but buckets. Where steps leave parameters out, or come back to
-    them in one backward pass, no parameter tells a step from another; what is sparse has another
-    length in each."""
+    """Whether a plan changes nothing but the buckets of what DDP reduces. Where steps leave
+    parameters out, or come back to them in one backward pass, no parameter tells a step from
+    another; what is sparse has another length in each."""
     _, sparse = replica._build_params_for_reducer()
     irregular = replica.find_unused_parameters or replica.static_graph or any(sparse)
-    return asked == Exchange(asked.buckets) and not irregular
+    return asked == Exchange(asked.buckets, pairs=asked.pairs) and not irregular
 
 
 @contextmanager

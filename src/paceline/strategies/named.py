@@ -29,6 +29,7 @@ _NOT_STRATEGIES = {
     "neighbours",
     "norm_pairs",
     "plan",
+    "recorded_pairs",
     "remodelling",
     "seldom",
     "sends",

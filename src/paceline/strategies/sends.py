@@ -1,4 +1,5 @@
-"""`Sends`: what a rank hands over for its gradients in a step, by a graph; a plan carries it.
+"""`Sends`: what a rank hands over for its gradients in a step, and of pairs of layers that workers
+share for their rows, by a graph; a plan carries it.
 
 A live job under the plan counts the same, so both stand beside each other.
 """
@@ -39,12 +40,13 @@ def sends_of(graph: Graph) -> Sends | None:
 
 
 def exchanging(graph: Graph) -> Int64:
-    """Collectives of gradients, packed or not. What packs is work for the sake of communication."""
+    """Collectives of gradients, packed or not, and of rows that are packed for those who share
+    layers. What packs is work for the sake of communication."""
     links, ops = Links.of(graph), graph.ops
     packs = (ops.kind == OpKind.COMPUTE) & (ops.phase == Phase.COMMUNICATION)
     behind = np.zeros(len(graph), np.bool_)
     behind[links.op[packs[links.src]]] = True
-    data = [row for row, group in enumerate(graph.groups) if group.axis is Axis.DATA]
-    talks = (ops.kind == OpKind.COLLECTIVE) & np.isin(ops.group, data)
+    shared = [row for row, g in enumerate(graph.groups) if g.axis in (Axis.DATA, Axis.TENSOR)]
+    talks = (ops.kind == OpKind.COLLECTIVE) & np.isin(ops.group, shared)
     found: Int64 = np.union1d(reducing(graph, links), np.flatnonzero(talks & behind))
     return found

@@ -18,7 +18,7 @@ from paceline.graph.graph import Graph, Int64
 from paceline.graph.kinds import NONE, UNPRICED, Collective, DepKind, OpKind, Phase
 from paceline.graph.links import Links
 from paceline.graph.new_calls import PLAIN, group_sizes, handed_ns, instances
-from paceline.graph.rebucket.copies import copies_of
+from paceline.graph.rebucket.copies import copies_of, exchange_of
 from paceline.graph.rebucket.source import Source, source_of
 from paceline.graph.scaled import scaled, works
 from paceline.graph.splice import Sort, in_turn, spliced
@@ -73,9 +73,7 @@ def _padded(graph: Graph, members: int) -> Int64:
 
 
 def _changed(graph: Graph, source: Source, calls: Calls, members: int) -> Graph:
-    gone = source.whose != NONE
-    gone[source.launches] = True
-    gone[copies_of(graph, source).work] = True
+    gone = exchange_of(source, copies_of(graph, source))
     every = np.arange(len(calls))
     waits = every[:0] if on_device(graph) else every
     added_up = calls.feeds[waits] != NONE

@@ -16,7 +16,7 @@ from paceline.graph.gradients import not_told
 from paceline.graph.graph import Graph
 from paceline.graph.kinds import NONE, DepKind
 from paceline.graph.links import Links
-from paceline.graph.rebucket.copies import copied_back, copies_of
+from paceline.graph.rebucket.copies import copied_back, copies_of, exchange_of
 from paceline.graph.rebucket.exchange import calls, hosts
 from paceline.graph.rebucket.rows import BucketRows, Buckets, rows_of
 from paceline.graph.rebucket.source import Source, source_of
@@ -66,9 +66,7 @@ def _buckets(
 
 def _changed(graph: Graph, source: Source, rows: BucketRows) -> Graph:
     back, copies = source.back, copies_of(graph, source)
-    gone = source.whose != NONE
-    gone[source.launches] = True
-    gone[copies.work] = True
+    gone = exchange_of(source, copies)
     handed = source.launcher[rows.last]
     called, handing = hosts(graph, source, rows, handed)
     waiting, waits, copying = copied_back(graph, rows, copies)

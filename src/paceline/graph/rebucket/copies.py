@@ -37,6 +37,14 @@ def copies_of(graph: Graph, source: Source) -> Copies:
     return Copies(back.first, work, thread, whole, np.where(last == NONE, back.first - 1, last))
 
 
+def exchange_of(source: Source, copies: Copies) -> Bool:
+    """All of the buckets' exchange: calls, hand-overs, and copies back."""
+    found: Bool = source.whose != NONE
+    found[source.launches] = True
+    found[copies.work] = True
+    return found
+
+
 def copied_back(graph: Graph, rows: BucketRows, copies: Copies) -> tuple[Bool, Sort, Sort]:
     """For which rows a thread waits; the waits, and the copies behind them."""
     waiting = copies.on_thread[rows.step]

@@ -76,7 +76,7 @@ def _looked_up(graph: Graph) -> Source:
         back=copies_back(graph, links, whose, steps.step),
         launches=launches,
         launched=launched,
-        launcher=_launcher(graph, links),
+        launcher=launcher_of(graph, links),
     )
 
 
@@ -87,7 +87,8 @@ def _ready(graph: Graph, gradients: Gradients, steps: RankSteps) -> Int64:
     return found
 
 
-def _launcher(graph: Graph, links: Links) -> Int64:
+def launcher_of(graph: Graph, links: Links) -> Int64:
+    """By op: itself, and of a kernel its launch."""
     launch = links.where(links.kind == DepKind.LAUNCH)
     found, own = firsts(launch.op, launch.src, len(graph)), np.arange(len(graph))
     on_stream: Bool = graph.lanes.kind[graph.ops.lane] == LaneKind.STREAM

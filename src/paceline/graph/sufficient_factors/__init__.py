@@ -14,11 +14,11 @@ import numpy as np
 
 from paceline.graph.buffers import with_buffers
 from paceline.graph.facts import Parameter
-from paceline.graph.graph import Bool, Graph
-from paceline.graph.kinds import NONE, Basis
+from paceline.graph.graph import Graph
+from paceline.graph.kinds import Basis
 from paceline.graph.late_gradients import made_last
-from paceline.graph.rebucket.copies import copies_of
-from paceline.graph.rebucket.source import Source, source_of
+from paceline.graph.rebucket.copies import copies_of, exchange_of
+from paceline.graph.rebucket.source import source_of
 from paceline.graph.scaled import scaled
 from paceline.graph.sufficient_factors.gathers import gathers_of, members_of
 from paceline.graph.sufficient_factors.new_ops import with_gathers
@@ -41,7 +41,7 @@ def with_factors(
     less = scaled(scaled(less, work.copies, 0.0), copies_back(graph, source), kept)
     buffers = gathers.size_bytes + gathers.size_bytes // members
     held = replace(less, memory=with_buffers(less, gathers.begins, gathers.last, buffers))
-    gone = np.zeros(len(graph), np.bool_) if rest else _exchange(graph, source)
+    gone = np.zeros(len(graph), np.bool_) if rest else exchange_of(source, copies_of(graph, source))
     found, there = with_gathers(held, source, replace(gathers, beside=beside), gone)
     last = made_last(found, there.waiting(made), gathers.order)
     memory = (replace(h, communication=round(h.communication * kept)) for h in graph.facts.memory)
@@ -53,14 +53,6 @@ def _others(graph: Graph, payloads: Mapping[int, int]) -> tuple[Parameter, ...]:
     """Parameters of other layers."""
     layers = {graph.facts.parameters[weight].layer for weight in payloads}
     return tuple(p for p in graph.facts.parameters if p.layer not in layers)
-
-
-def _exchange(graph: Graph, source: Source) -> Bool:
-    """All of the buckets' exchange."""
-    gone: Bool = source.whose != NONE
-    gone[source.launches] = True
-    gone[copies_of(graph, source).work] = True
-    return gone
 
 
 __all__ = ["FactorRows", "members_of", "rows_of", "with_factors"]

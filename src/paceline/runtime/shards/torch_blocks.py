@@ -1,32 +1,22 @@
 """Which modules of a live job FSDP2 wraps, and why it cannot."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-
-import torch.distributed as dist
-from torch import nn
 
 from paceline.graph.fully_sharded import blocks_of
 from paceline.record.torch_facts import clean_path
 from paceline.runtime.exchange import ExchangeError
+from paceline.runtime.parts.torch_cuttable import Trained, require_free, trained_job
 from paceline.runtime.run import Run
-from paceline.runtime.torch_optimizers import require_known, updates_a_part
 
 
 @dataclass(frozen=True, eq=False)
-class Plain:
-    """A job under DDP, as it is before its weights are cut."""
+class Plain(Trained):
+    """A job, and what of it is wrapped."""
 
-    replica: Any  # its DistributedDataParallel module
-    optimizer: Any
-    tensors: Sequence[Any]  # what it trains, in the optimizer's order
     blocks: Sequence[Any]  # modules, each wrapped by itself
     places: Mapping[tuple[int, str], Any]  # by `id` of a module and name: the tensor there
-
-    @property
-    def model(self) -> Any:
-        return self.replica.module
 
     @property
     def fixed(self) -> set[Any]:
@@ -37,21 +27,15 @@ class Plain:
 
 def plain_job(run: Run) -> Plain:
     """The job, if FSDP2 can train it as DDP does."""
-    replica = _sole_replica(run)
-    _require_alike(replica)
-    _require_cuttable(run.optimizer)
-    tensors = [p for g in run.optimizer.param_groups for p in g["params"] if p.requires_grad]
-    _require_free(tensors)
-    owned = set(map(id, replica.module.parameters()))
-    if any(id(p) not in owned for p in tensors):
-        raise _refused("its optimizer trains tensors outside of the DistributedDataParallel module")
-    blocks = list(_blocks(replica.module, set(map(id, tensors))))
+    job = trained_job(run, _refused)
+    require_free(job.tensors, _refused)
+    blocks = list(_blocks(job.model, set(map(id, job.tensors))))
     places = {
         (id(module), name): tensor
-        for module in replica.module.modules()
+        for module in job.model.modules()
         for name, tensor in module.named_parameters(recurse=False)
     }
-    return Plain(replica, run.optimizer, tensors, blocks, places)
+    return Plain(job.replica, job.optimizer, job.tensors, blocks, places)
 
 
 def _blocks(model: Any, trained: set[int]) -> Iterator[Any]:
@@ -83,49 +67,6 @@ def _callable(path: str, module: Any) -> Any:
     if type(module).__name__ in ("ModuleList", "ModuleDict"):
         raise _refused(f"{path} is a list of modules, and is not called as one")
     return module
-
-
-def _sole_replica(run: Run) -> Any:
-    if len(run.replicas) != 1:
-        raise _refused(f"it has {len(run.replicas)} DistributedDataParallel modules, and needs one")
-    replica = run.replicas[0]
-    if dist.get_world_size(replica.process_group) < 2:
-        raise _refused("one worker has nobody to share its weights with")
-    return replica
-
-
-def _require_cuttable(optimizer: Any) -> None:
-    if updates_a_part(optimizer):
-        raise _refused("its ZeroRedundancyOptimizer has shared out the tensors already")
-    require_known(optimizer)
-    fused = any(group.get("fused") for group in optimizer.param_groups)
-    if fused and type(optimizer).__name__ not in _FUSED:
-        raise _refused(f"torch has no fused {type(optimizer).__name__} for weights that are cut")
-
-
-_FUSED = ("Adam", "AdamW")
-"""Optimizers whose fused kernels DTensor knows."""
-
-
-def _require_alike(replica: Any) -> None:
-    """Each rank reduces the same gradients in the same order."""
-    if replica.find_unused_parameters:
-        raise _refused("with find_unused_parameters ranks may use unlike parts of the model")
-    if hasattr(replica, "buffer_hook"):
-        raise _refused("its buffers are exchanged by a hook of its own")
-
-
-def _require_free(tensors: Iterable[Any]) -> None:
-    """Tensors that may become others in place."""
-    for tensor in tensors:
-        if tensor._backward_hooks or getattr(tensor, "_post_accumulate_grad_hooks", None):
-            raise _refused("its parameters have hooks of their own, which would see parts of them")
-        if type(tensor) is not nn.Parameter:
-            raise _refused(f"its parameters are cut already or of their own kind ({type(tensor)})")
-        if not tensor.ndim:
-            raise _refused("a single number among its parameters cannot be cut")
-        if not tensor.is_contiguous():
-            raise _refused("its parameters do not lie in the order of their dimensions")
 
 
 def _refused(why: str) -> ExchangeError:

@@ -1,11 +1,7 @@
-"""FSDP2's collectives, counted; and gathers of a pass that one rank makes alone.
-
-Under DDP one rank may evaluate a model while the others wait, and nobody sends anything. So where
-no gradients will follow a pass, its weights are asked for instead (`torch_lone`).
-"""
+"""FSDP2's collectives, counted; and gathers of a pass that one rank makes alone."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -15,50 +11,43 @@ from torch.distributed.fsdp._fully_shard._fsdp_api import AllGather, ReduceScatt
 from paceline.cost.collectives.volume import sent_share
 from paceline.graph import Collective
 from paceline.runtime.exchange import Sent
-from paceline.runtime.torch_all_to_all import arriving
+from paceline.runtime.parts.torch_passes import LonePasses
+from paceline.runtime.torch_all_to_all import add_up
 from paceline.runtime.torch_sharded import SHARES
 
 Fetch = Callable[[int, int], torch.Tensor]
 """Of a group's number and a rank's place: its part of the group's weights, asked for."""
 
 
-class Passes:
+class Passes(LonePasses):
     """Which way weights come in the pass under way: gathered by all ranks, or asked for by one."""
 
     def __init__(self, model: Any, groups: Sequence[Any], fetch: Fetch) -> None:
-        self._model, self._groups, self._fetch = model, groups, fetch
-        self._asks = False
+        super().__init__(model)
+        self._groups, self._fetch = groups, fetch
         self._whole: list[Any] = []  # groups that were gathered before this pass
         self._order = 0  # groups that had passed forward before it
 
-    @contextmanager
-    def watched(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            begin = self._model.register_forward_pre_hook(self._begin, prepend=True)
-            stack.callback(begin.remove)
-            end = self._model.register_forward_hook(self._end, always_call=True)
-            stack.callback(end.remove)
-            yield
-
     def ask(self, group: int, output: torch.Tensor, mine: torch.Tensor, place: int) -> bool:
         """Whether this gather was asked for rather than shared."""
-        if not self._asks:
+        if not self.alone:
             return False
         for rank, part in enumerate(output.chunk(len(output) // len(mine))):
             part.copy_(mine if rank == place else self._fetch(group, rank))
         return True
 
     def _begin(self, *_: Any) -> None:
-        self._asks = not (torch.is_grad_enabled() and self._model.training)
-        if self._asks:
+        super()._begin()
+        if self.alone:
             self._whole = [group for group in self._groups if group.is_unsharded]
             self._order = len(self._passed())
 
     def _end(self, *_: Any) -> None:
         """FSDP2 as it was: what it remembers of this pass others may not have made."""
-        if not self._asks:
+        alone = self.alone
+        super()._end()
+        if not alone:
             return
-        self._asks = False
         order = self._passed()
         for group in order[self._order :]:
             group._post_forward_indices.pop()
@@ -120,19 +109,11 @@ class _Reduce(ReduceScatter):  # type: ignore[misc]
     ) -> Any:
         if dist.get_backend(group) == "gloo" and op in SHARES and not async_op:
             _count(self._sent, Collective.ALL_TO_ALL, input_tensor, group)
-            return _directly(output_tensor, input_tensor, group, op)
+            add_up(output_tensor, input_tensor, group)
+            output_tensor.mul_(SHARES[op](dist.get_world_size(group)))
+            return None
         _count(self._sent, Collective.REDUCE_SCATTER, input_tensor, group)
         return self._way(output_tensor, input_tensor, group, op, async_op)
-
-
-def _directly(mine: torch.Tensor, whole: torch.Tensor, group: Any, op: Any) -> None:
-    """Each rank's part goes to it from all others, and is added up there. Gloo's reduce-scatter is
-    an all-reduce, which sends twice as much."""
-    parts = whole.view(dist.get_world_size(group), -1).unbind()
-    mine.copy_(parts[dist.get_rank(group)])
-    for part in arriving(parts, group):
-        mine.add_(part)
-    mine.mul_(SHARES[op](len(parts)))
 
 
 def _count(sent: Sent, kind: Collective, whole: torch.Tensor, group: Any) -> None:

@@ -1,6 +1,6 @@
 """FSDP2's modules of a live model, and the model without them again, which torch does not offer."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -28,6 +28,26 @@ def wrapped(job: Plain, mesh: Any) -> Iterator[list[Any]]:
 
 def groups_of(module: Any) -> list[Any]:
     return param_groups(module._get_fsdp_state())
+
+
+def parts_of(job: Plain, groups: Iterable[Any]) -> list[Any]:
+    """By tensor of the job: the part of it that this rank's FSDP2 module trains."""
+    found = {}
+    for group in groups:
+        for each in group.fsdp_params:
+            place = id(each._module_info.module), each._module_info.param_name
+            found[id(job.places[place])] = each.sharded_param
+    return [found[id(tensor)] for tensor in job.tensors]
+
+
+def part_of(group: Any) -> torch.Tensor:
+    """What this rank gives of a group's weights, as they are gathered."""
+    return torch.cat([each._sharded_param_data for each in group.fsdp_params]).detach()
+
+
+def resharded(groups: Iterable[Any]) -> None:
+    for group in groups:
+        group._to_sharded()
 
 
 @contextmanager

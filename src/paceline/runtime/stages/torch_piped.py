@@ -19,6 +19,7 @@ from paceline.cost.collectives.volume import sent_share
 from paceline.graph import Collective
 from paceline.graph.stage_costs import balanced
 from paceline.runtime.exchange import ExchangeError, Sent
+from paceline.runtime.parts.torch_cuttable import require_same_use, sole_replica
 from paceline.runtime.run import Run
 from paceline.runtime.stages.dealt import Dealt, Piped
 from paceline.runtime.stages.torch_averaging import average
@@ -32,7 +33,7 @@ from paceline.runtime.stages.torch_units import Shapes, Unit, require_alike, tim
 from paceline.runtime.stages.torch_versions import Leaves, WeightVersions
 from paceline.runtime.torch_attributes import instead
 from paceline.runtime.torch_forward import forward_as
-from paceline.runtime.torch_groups import gloo_groups, require_gloo
+from paceline.runtime.torch_groups import new_groups, require_gloo
 from paceline.runtime.torch_optimizers import evaluated, only, require_known
 from paceline.runtime.torch_reducer import without_reducer
 
@@ -47,8 +48,8 @@ def piped(run: Run, asked: Piped, sent: Sent) -> Iterator[None]:
     pipeline = tuple(ranks[seat.replica * stages : (seat.replica + 1) * stages])
     alike = tuple(ranks[seat.stage :: stages])
     with ExitStack() as stack:
-        groups = stack.enter_context(gloo_groups({pipeline, alike}))
-        talks = stack.enter_context(gloo_groups([pipeline]))
+        groups = stack.enter_context(new_groups({pipeline, alike}))
+        talks = stack.enter_context(new_groups([pipeline]))
         stack.enter_context(without_reducer(replica))
         owned = Owned(replica.module, run.optimizer, talks[pipeline], asked.dealt.flushes)
         messages = 2 * asked.dealt.shape.microbatches
@@ -283,16 +284,13 @@ def _require_apart(pieces: Sequence[nn.Module]) -> None:
 
 
 def _required(run: Run, dealt: Dealt) -> Any:
-    if len(run.replicas) != 1:
-        raise _refused(f"it has {len(run.replicas)} DistributedDataParallel modules, and needs one")
-    replica = run.replicas[0]
+    replica = sole_replica(run, _refused)
+    require_same_use(replica, _refused)
     require_gloo(replica.process_group, "a pipeline of an unchanged script")
     require_known(run.optimizer)
     workers, stages = dist.get_world_size(replica.process_group), dealt.shape.stages
     if workers % stages:
         raise _refused(f"its {workers} workers cannot be put together by {stages}")
-    if replica.find_unused_parameters:
-        raise _refused("with find_unused_parameters workers may use unlike parts of the model")
     return replica
 
 

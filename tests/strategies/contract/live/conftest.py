@@ -64,6 +64,7 @@ APPLIED = {
     "priority": "priority()",
     "substitute": "substitute(rules='relu_in_place')",
     "sufficient_factors": "sufficient_factors(rows=8)",
+    "tensor_parallel": "tensor_parallel(degree=2)",
     "random_block": "random_block(ratio=0.3, seed=0)",
     "threshold": "threshold(ratio=0.1, every=5)",
     "topk": "topk(ratio=0.1)",
@@ -155,7 +156,12 @@ ASKED = {
         *(_where_it_can(name, APPLIED[name]) for name in _built_on(Coded, Seldom)),
         *VARIANTS,
     ],
-    "of_layers": [*_built_on(Remodelling), "late_gradients", "sufficient_factors"],
+    "of_layers": [
+        *_built_on(Remodelling),
+        "late_gradients",
+        "sufficient_factors",
+        "tensor_parallel",
+    ],
 }
 """What a test that takes an argument of this name is asked about: strategies, or plans as text."""
 

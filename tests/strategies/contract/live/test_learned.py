@@ -21,7 +21,7 @@ STRAYS = {"bf16": 1e-3, "fp16": 1e-4, "int8": 1e-3, "topk": 0.05, "threshold": 0
 
 ROUNDED = {
     *("channels_last", "compiled", "fully_sharded", "fused_optimizer", "fused_step"),
-    *("restructured_norms", "sufficient_factors"),
+    *("restructured_norms", "sufficient_factors", "tensor_parallel"),
 }
 """Exact but for the order of arithmetic."""
 

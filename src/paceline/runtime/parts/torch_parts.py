@@ -1,10 +1,10 @@
 """The script's tensors as this rank's parts of them, and whole again in the end.
 
-The optimizer trains FSDP2's tensors, with its state and the gradients cut like them. A parameter
-that the script holds itself stands for its part meanwhile: what is done to it is done to the part.
+The optimizer trains the parts, with its state and the gradients cut like them. A parameter that the
+script holds itself stands for its part meanwhile: what is done to it is done to the part.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from tempfile import TemporaryFile
 from typing import Any
@@ -14,49 +14,65 @@ from torch import nn
 from torch.distributed.tensor import DTensor, Shard
 from torch.utils._pytree import tree_map_only
 
-from paceline.runtime.shards.torch_blocks import Plain
+from paceline.runtime.parts.torch_cuttable import Trained
 
 Held = Mapping[str, Any]
 """What belongs to one parameter: its weight, its gradient, the optimizer's state."""
 
 
 @contextmanager
-def in_parts(job: Plain, groups: Sequence[Any], mesh: Any) -> Iterator[list[DTensor]]:
-    """The parts, by parameter. Left by an error, all is as it was before: others may not be there
-    to gather what was learnt. So that is kept, in a file rather than in the memory that parts
-    save."""
+def in_parts(
+    job: Trained, parts: Sequence[DTensor | None], ended: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """`parts` are by tensor of the job, None for one that stays whole; `ended` is called before
+    they become whole again. Left by an error, all is as it was before: others may not be there to
+    gather what was learnt. So that is kept, in a file rather than in the memory that parts save."""
     with TemporaryFile() as file:
         before = [_held(job.optimizer, tensor) for tensor in job.tensors]
         torch.save((before, list(job.model.buffers())), file)
         del before
-        parts = _parts(job, groups)
-        for tensor, part in zip(job.tensors, parts):
-            part.grad = None if tensor.grad is None else cut(tensor.grad, mesh)
+        pieces = [(t, part) for t, part in zip(job.tensors, parts) if part is not None]
+        for tensor, part in pieces:
+            part.grad = None if tensor.grad is None else like(part, tensor.grad)
             state = job.optimizer.state.get(tensor, {})
-            _train(job.optimizer, tensor, part, state_in_parts(tensor, state, mesh))
+            _train(job.optimizer, tensor, part, state_in_parts(part, state))
             _stand(tensor, part)
         try:
-            yield parts
+            yield
         except BaseException:
-            _reshard(groups)
+            ended()
             file.seek(0)
             held, buffers = torch.load(file, weights_only=True)
-            _give_back(job, parts, held)
+            for tensor, part, kept in zip(job.tensors, parts, held):
+                _give_back(job.optimizer, tensor, part, kept)
             for buffer, kept in zip(job.model.buffers(), buffers):
                 buffer.copy_(kept)
             raise
-        _reshard(groups)
-        _give_back(job, parts, (whole(_held(job.optimizer, part)) for part in parts))
+        ended()
+        for tensor, part in pieces:
+            _give_back(job.optimizer, tensor, part, whole(_held(job.optimizer, part)))
 
 
-def cut(tensor: torch.Tensor, mesh: Any) -> DTensor:
+def cut(tensor: torch.Tensor, mesh: Any, dim: int = 0) -> DTensor:
     """This rank's part of what all ranks hold, without a word to them."""
-    every, place = tensor.detach().chunk(mesh.size()), mesh.get_local_rank()
-    mine = every[place] if place < len(every) else tensor.detach()[:0]
+    every, place = tensor.detach().chunk(mesh.size(), dim), mesh.get_local_rank()
+    mine = every[place] if place < len(every) else tensor.detach().narrow(dim, 0, 0)
     own = mine.clone(memory_format=torch.contiguous_format)
     return DTensor.from_local(
-        own, mesh, [Shard(0)], run_check=False, shape=tensor.shape, stride=tensor.stride()
+        own, mesh, [Shard(dim)], run_check=False, shape=tensor.shape, stride=tensor.stride()
     )
+
+
+def dim_of(part: DTensor) -> int:
+    """In which dimension it is cut."""
+    (placement,) = part.placements
+    found: int = placement.dim
+    return found
+
+
+def like(part: DTensor, tensor: torch.Tensor) -> DTensor:
+    """A tensor of the same shape, cut in the same way."""
+    return cut(tensor, part.device_mesh, dim_of(part))
 
 
 def whole(value: Any) -> Any:
@@ -64,11 +80,11 @@ def whole(value: Any) -> Any:
     return tree_map_only(DTensor, lambda part: part.full_tensor(), value)
 
 
-def state_in_parts(tensor: Any, state: Mapping[str, Any], mesh: Any) -> dict[str, Any]:
+def state_in_parts(part: DTensor, state: Mapping[str, Any]) -> dict[str, Any]:
     """Those tensors of an optimizer's state that are as large as the parameter, cut like it."""
     return {
-        name: cut(value, mesh)
-        if isinstance(value, torch.Tensor) and value.shape == tensor.shape
+        name: like(part, value)
+        if isinstance(value, torch.Tensor) and value.shape == part.shape
         else value
         for name, value in state.items()
     }
@@ -81,15 +97,6 @@ class StandIn(nn.Parameter):  # type: ignore[misc]
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         args, kwargs = tree_map_only(cls, lambda one: vars(one)["part"], (args, kwargs or {}))
         return func(*args, **kwargs)
-
-
-def _parts(job: Plain, groups: Sequence[Any]) -> list[DTensor]:
-    found = {}
-    for group in groups:
-        for each in group.fsdp_params:
-            place = id(each._module_info.module), each._module_info.param_name
-            found[id(job.places[place])] = each.sharded_param
-    return [found[id(tensor)] for tensor in job.tensors]
 
 
 def _held(optimizer: Any, tensor: Any) -> Held:
@@ -114,16 +121,11 @@ def _stand(tensor: Any, part: Any) -> None:
     tensor.__class__ = StandIn
 
 
-def _give_back(job: Plain, parts: Sequence[Any], held: Iterable[Held]) -> None:
-    for tensor, part, kept in zip(job.tensors, parts, held):
+def _give_back(optimizer: Any, tensor: Any, part: DTensor | None, kept: Held) -> None:
+    if part is not None:
         tensor.__class__ = nn.Parameter
         del vars(tensor)["part"]
-        tensor.data = kept["weight"]
-        tensor.grad = kept["gradient"]
         tensor.requires_grad_(part.requires_grad)
-        _train(job.optimizer, part, tensor, kept["state"])
-
-
-def _reshard(groups: Sequence[Any]) -> None:
-    for group in groups:
-        group._to_sharded()
+    tensor.data = kept["weight"]
+    tensor.grad = kept["gradient"]
+    _train(optimizer, tensor if part is None else part, tensor, kept["state"])

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch.distributed.tensor import DTensor
 
-from paceline.runtime.exchange import ExchangeError, Sent
-from paceline.runtime.shards.torch_blocks import Plain
-from paceline.runtime.shards.torch_parts import cut, state_in_parts
+from paceline.runtime.exchange import ExchangeError
+from paceline.runtime.parts.torch_cuttable import Trained
+from paceline.runtime.parts.torch_parts import dim_of, like, state_in_parts
 from paceline.runtime.torch_answers import Answers
 from paceline.runtime.torch_attributes import instead
 from paceline.runtime.torch_optimizers import evaluated
@@ -27,34 +27,40 @@ from paceline.runtime.torch_optimizers import evaluated
 class Cut:
     """A job whose weights are cut."""
 
-    plain: Plain
-    groups: Sequence[Any]  # of FSDP2's parameters
-    parts: Sequence[DTensor]  # of the job's tensors
+    plain: Trained
+    parts: Sequence[DTensor]  # of those of the job's tensors that are cut
     mesh: Any
+    strategy: str  # whose name errors tell
 
 
 class What(IntEnum):
-    GROUP = 0  # this rank's part of a group's weights, as it is gathered
+    GROUP = 0  # this rank's part of several weights, as it is gathered
     WEIGHT = 1  # of a parameter
     STATES = 2  # of the optimizer, of all parameters
+
+
+Gathered = Callable[[int], torch.Tensor]
+"""Of a group's number: this rank's part of its weights."""
 
 
 class Lone:
     """One rank's side, both asking and answering."""
 
-    def __init__(self, job: Cut, talk: Any) -> None:
-        self._job, self._groups, self._parts = job.plain, job.groups, job.parts
-        self._mesh = job.mesh
+    def __init__(self, job: Cut, talk: Any, gathered: Gathered | None = None) -> None:
+        self._job, self._parts, self._strategy = job.plain, job.parts, job.strategy
+        self._gathered = gathered
         self._turn, self._changes = Condition(), 0  # of weights or state: steps, loads
         self._me, self._count = job.mesh.get_local_rank(), job.mesh.size()
         self._answers = Answers(talk, self._answer)
 
     @contextmanager
-    def serving(self, sent: Sent) -> Iterator[None]:
-        """Steps are counted, and checkpoints hold all: each with the other ranks' parts."""
+    def serving(self, stepped: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Steps are told, and checkpoints hold all: each with the other ranks' parts."""
         optimizer = self._job.optimizer
         with ExitStack() as stack:
-            stack.enter_context(instead(optimizer, "step", lambda step: self._stepping(step, sent)))
+            stack.enter_context(
+                instead(optimizer, "step", lambda step: self._stepping(step, stepped))
+            )
             for remove in self._hooks():
                 stack.callback(remove)
             yield
@@ -63,6 +69,21 @@ class Lone:
     def group(self, number: int, place: int) -> torch.Tensor:
         found: torch.Tensor = self._ask(place, What.GROUP, number)
         return found
+
+    def weight(self, part: DTensor) -> torch.Tensor:
+        """The whole of it."""
+        mine: torch.Tensor = part.to_local().detach()
+        number = self._number_of(part)
+        parts = [
+            mine if place == self._me else self._ask(place, What.WEIGHT, number).to(mine.device)
+            for place in range(self._count)
+        ]
+        return torch.cat(parts, dim_of(part))
+
+    @property
+    def changes(self) -> int:
+        """How often weights or state have changed."""
+        return self._changes
 
     def _hooks(self) -> Iterator[Callable[[], None]]:
         for module in self._job.model.modules():
@@ -75,12 +96,14 @@ class Lone:
         yield optimizer.register_load_state_dict_pre_hook(self._changed).remove
         yield optimizer.register_load_state_dict_post_hook(self._states_cut).remove
 
-    def _stepping(self, step: Callable[..., Any], sent: Sent) -> Callable[..., Any]:
+    def _stepping(
+        self, step: Callable[..., Any], stepped: Callable[[], None]
+    ) -> Callable[..., Any]:
         def update(closure: Callable[[], Any] | None = None) -> Any:
             loss = evaluated(closure)
             with self._changing():
                 step()
-            sent.stepped()
+            stepped()
             return loss
 
         return update
@@ -95,16 +118,16 @@ class Lone:
     def _weights_whole(self, module: Any, state: dict[str, Any], prefix: str, _: Any) -> None:
         for name, tensor in module._parameters.items():
             if isinstance(state.get(prefix + name), DTensor):
-                state[prefix + name] = self._whole(
-                    tensor.to_local().detach(), What.WEIGHT, self._number_of(tensor)
-                )
+                state[prefix + name] = self.weight(tensor)
 
     def _weights_cut(self, module: Any, state: dict[str, Any], prefix: str, *_: Any) -> None:
         self._changed()
         for name, tensor in module._parameters.items():
             given = state.get(prefix + name)
-            if isinstance(given, torch.Tensor) and not isinstance(given, DTensor):
-                state[prefix + name] = cut(given.to(tensor.device), self._mesh)
+            if not isinstance(tensor, DTensor) or isinstance(given, DTensor):
+                continue
+            if isinstance(given, torch.Tensor):
+                state[prefix + name] = like(tensor, given.to(tensor.device))
 
     def _changed(self, *_: Any) -> None:
         """Before a load and behind it, so that what is asked for between is refused."""
@@ -129,15 +152,7 @@ class Lone:
         with self._changing():
             for tensor in self._parts:
                 if state := optimizer.state.get(tensor):
-                    optimizer.state[tensor] = state_in_parts(tensor, state, self._mesh)
-
-    def _whole(self, mine: torch.Tensor, what: What, number: int) -> torch.Tensor:
-        return torch.cat(
-            [
-                mine if place == self._me else self._ask(place, what, number).to(mine.device)
-                for place in range(self._count)
-            ]
-        )
+                    optimizer.state[tensor] = state_in_parts(tensor, state)
 
     def _ask(self, place: int, what: What, number: int = 0) -> Any:
         try:
@@ -149,8 +164,8 @@ class Lone:
             ) from error
         if changes != self._changes:
             raise ExchangeError(
-                f"a worker had changed its weights {changes} times under fully_sharded when this "
-                f"one, after {self._changes}, asked for them; evaluate and save behind "
+                f"a worker had changed its weights {changes} times under {self._strategy} when "
+                f"this one, after {self._changes}, asked for them; evaluate and save behind "
                 "optimizer.step()"
             )
         return answer
@@ -166,8 +181,9 @@ class Lone:
             return self._states()
         if what is What.WEIGHT:
             return self._parts[number].to_local().detach().clone()
-        parts = [each._sharded_param_data for each in self._groups[number].fsdp_params]
-        return torch.cat(parts).detach()
+        if self._gathered is None:
+            raise ExchangeError(f"no weights are gathered together under {self._strategy}")
+        return self._gathered(number)
 
     def _states(self) -> list[dict[str, Any]]:
         held = self._job.optimizer.state
@@ -189,7 +205,7 @@ def _local(value: Any) -> Any:
 def _joined(mine: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """A parameter's state, of its parts by rank; what is not cut is this rank's."""
     return {
-        name: torch.cat([part[name].to(value.device) for part in parts])
+        name: torch.cat([part[name].to(value.device) for part in parts], dim_of(value))
         if isinstance(value, DTensor)
         else value
         for name, value in mine.items()
