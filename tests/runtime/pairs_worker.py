@@ -81,11 +81,12 @@ class Job:
         self.data = torch.Generator().manual_seed(dist.get_rank())
         self.seen: list[float] = []
 
-    def train(self, steps: int = STEPS, passes: int = 1) -> "Job":
+    def train(self, steps: int = STEPS, passes: int = 1, *, each: bool = False) -> "Job":
+        """`each`: gradients are reduced behind each pass, not behind the last alone."""
         for _ in range(steps):
             self.optimizer.zero_grad()
             for at in range(passes):
-                with self.model.no_sync() if at < passes - 1 else nullcontext():
+                with nullcontext() if each or at == passes - 1 else self.model.no_sync():
                     self.passed()
             self.seen.append(float(nn.utils.clip_grad_norm_(self.mine, 0.5)))
             self.optimizer.step()
@@ -137,6 +138,7 @@ KINDS: dict[str, tuple[Optimizer, Callable[[], nn.Module], int]] = {
     "fused Adam": (lambda p: torch.optim.Adam(p, lr=0.01, fused=True), perceptron, 1),
     "foreach": (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, foreach=True), perceptron, 1),
     "passes": (sgd, perceptron, 3),
+    "each pass": (sgd, perceptron, 3),
     "transformer": (sgd, transformer, 1),
     "buckets": (sgd, perceptron, 1),
     "nothing else": (sgd, bare, 1),
@@ -144,7 +146,7 @@ KINDS: dict[str, tuple[Optimizer, Callable[[], nn.Module], int]] = {
 PLANS = {"buckets": f"buckets(size_bytes=64) + {PLAN}"}
 
 
-TWO_GROUPS = ("SGD", "passes", "nothing else")
+TWO_GROUPS = ("SGD", "passes", "each pass", "nothing else")
 """What two groups train, too."""
 
 
@@ -152,7 +154,7 @@ def trained(name: str, *, cut: bool) -> dict[str, Any]:
     kind, make, passes = KINDS[name]
     job = Job(kind, make).train(1)
     with job.under(PLANS.get(name, PLAN)) if cut else nullcontext() as sent:
-        job.train(passes=passes)
+        job.train(passes=passes, each=name == "each pass")
         under, looks = job.held, job.evaluated()
         own = sum(p.to_local().numel() if hasattr(p, "to_local") else p.numel()
                   for p in job.model.parameters())  # fmt: skip

@@ -77,7 +77,7 @@ def test_the_script_learns_the_same_with_its_clipping_and_its_schedule(
     require_same(two, kind)
 
 
-@pytest.mark.parametrize("kind", ["SGD", "passes", "nothing else"])
+@pytest.mark.parametrize("kind", ["SGD", "passes", "each pass", "nothing else"])
 def test_parts_are_reduced_among_those_who_hold_them(kind: str, ranks: Runs) -> None:
     require_same(ranks, kind)
 
