@@ -115,6 +115,7 @@ class _Drawing:
         self._lanes: dict[tuple[int, str], int] = {}
         self._groups: dict[tuple[Axis, int], int] = {}
         self._instances: dict[tuple[int, int], int] = {}
+        self._reducing: dict[tuple[int, int], int] = {}  # by rank and step: where it begins
 
     def rank(self, replica: int, stage: int, turns: Sequence[Turn]) -> None:
         """All that a rank does, in order; its ops are kept by what they computed."""
@@ -190,6 +191,7 @@ class _Drawing:
             on = self._lane(rank, "gradients", LaneKind.COMM_THREAD)
             behind = self.b.op("all_reduce", main, kind=OpKind.HOST, phase=Phase.COMMUNICATION,
                                step=step)  # fmt: skip
+            self._reducing[rank, step] = behind
             size = sum(piece.gradient_bytes for piece in mine)
             reduced = self.b.op(
                 "all_reduce", on, UNPRICED, after=[behind], dep=DepKind.LAUNCH,
@@ -221,7 +223,9 @@ class _Drawing:
             "step": step,
         }
         out = self._lane(made.rank, f"to rank {taker.rank}", LaneKind.LINK_OUT)
-        self.b.op("send", out, UNPRICED, after=[made.op], kind=OpKind.SEND, **columns)
+        sent = self.b.op("send", out, UNPRICED, after=[made.op], kind=OpKind.SEND, **columns)
+        if (reducing := self._reducing.get((made.rank, step))) is not None:
+            self.b.link(sent, reducing)  # what others wait for goes first
         into = self._lane(taker.rank, f"from rank {made.rank}", LaneKind.LINK_IN)
         receive = self.b.op("recv", into, UNPRICED, kind=OpKind.RECV, **columns)
         self.b.link(receive, taker.op, DepKind.MESSAGE)

@@ -78,6 +78,7 @@ class Piping:
         self._pieces: list[nn.Module] = []  # this worker's chunks
         self._versions: list[WeightVersions] = []  # of them, where there are several
         self._settings: dict[int, list[dict[str, Any]]] = {}  # of the optimizer, by batch
+        self._known: dict[Any, Looks] = {}  # by what batches look like
         self._proving = False
 
     @contextmanager
@@ -184,10 +185,16 @@ class Piping:
         return tuple(told[0])
 
     def _looks(self, batch: Tensor) -> Looks:
-        """Of a batch of that shape, by edge and micro-batch."""
-        parts = batch.tensor_split(self._dealt.each)
-        by_size = {len(part): self._shapes.of(part) for part in parts}
-        return [[_look(by_size[len(part)][at]) for part in parts] for at in self._edges]
+        """Of a batch of that shape, by edge and micro-batch; what autocast makes of it, too."""
+        casts = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+        kind = batch.shape, batch.dtype, casts
+        if kind not in self._known:
+            parts = batch.tensor_split(self._dealt.each)
+            by_size = {len(part): self._shapes.of(part) for part in parts}
+            self._known[kind] = [
+                [_look(by_size[len(part)][at]) for part in parts] for at in self._edges
+            ]
+        return self._known[kind]
 
     def _leaves(self, chunk: int, batch: int) -> Leaves | None:
         if not self._versions:
