@@ -107,6 +107,7 @@ class Dealing:
             self._send(Message(self._end, True, microbatch), part)
         if self._dealt.flushes:
             self._go_on(batch.turns)
+            self._mail.drain()
 
     def end(self) -> None:
         """What batches that run into one another have left to do; all workers come here."""
@@ -198,7 +199,6 @@ class Dealing:
 
     def _update(self, task: Task) -> None:
         batch = self._batch(task)
-        self._mail.drain()  # what others wait for goes before gradients that replicas add up
         self._work.update(batch)
         del self._handed[batch.number]
 

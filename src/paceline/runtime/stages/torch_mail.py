@@ -73,6 +73,8 @@ class Mail:
             lambda: dist.isend(whole, self.places[target], self.group, self._tag(message))
         )
         self._leaving.append((work, whole))
+        if len(self._leaving) > self.numbers:  # long since taken
+            _guarded(self._leaving.pop(0)[0].wait)
         size = whole.numel() * whole.element_size()
         self.sent.call(size, size)
 

@@ -211,6 +211,7 @@ class Piping:
     def _reduce(self, gradients: list[Tensor]) -> None:
         replicas = self._seat.replicas
         if replicas > 1:
+            self._mail.drain()  # what other stages wait for goes first
             size = average(gradients, self._alike, replicas)
             self._sent.call(size, round(size * sent_share(Collective.ALL_REDUCE, replicas)))
 
