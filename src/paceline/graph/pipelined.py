@@ -191,7 +191,8 @@ class _Drawing:
             on = self._lane(rank, "gradients", LaneKind.COMM_THREAD)
             behind = self.b.op("all_reduce", main, kind=OpKind.HOST, phase=Phase.COMMUNICATION,
                                step=step)  # fmt: skip
-            self._reducing[rank, step] = behind
+            if not self.shape.overlaps:
+                self._reducing[rank, step] = behind
             size = sum(piece.gradient_bytes for piece in mine)
             reduced = self.b.op(
                 "all_reduce", on, UNPRICED, after=[behind], dep=DepKind.LAUNCH,

@@ -200,6 +200,8 @@ class Dealing:
     def _update(self, task: Task) -> None:
         batch = self._batch(task)
         self._work.update(batch)
+        if not self._dealt.flushes:  # what goes on to later batches has taken those
+            self._mail.drain(before=(batch.number - 1) * self._dealt.shape.microbatches)
         del self._handed[batch.number]
 
     def _batch(self, task: Task) -> Batch:

@@ -44,7 +44,7 @@ class Mail:
     sent: Sent
     _own: dict[Message, Tensor] = field(default_factory=dict)  # from this worker to itself
     _posted: dict[Message, tuple[Any, Tensor]] = field(default_factory=dict)
-    _leaving: list[tuple[Any, Tensor]] = field(default_factory=list)
+    _leaving: list[tuple[int, Any, Tensor]] = field(default_factory=list)
 
     def expect(self, message: Message, source: int, look: Look) -> None:
         """Room for what is to come, if it comes from elsewhere and has none yet."""
@@ -72,17 +72,19 @@ class Mail:
         work = _guarded(
             lambda: dist.isend(whole, self.places[target], self.group, self._tag(message))
         )
-        self._leaving.append((work, whole))
-        if len(self._leaving) > self.numbers:  # long since taken
-            _guarded(self._leaving.pop(0)[0].wait)
+        self._leaving.append((message.microbatch, work, whole))
         size = whole.numel() * whole.element_size()
         self.sent.call(size, size)
 
-    def drain(self) -> None:
-        """Wait until all that was sent has gone."""
-        for work, _ in self._leaving:
-            _guarded(work.wait)
-        self._leaving.clear()
+    def drain(self, before: int | None = None) -> None:
+        """Wait until all that was sent has gone, or all of micro-batches before that one."""
+        kept = []
+        for each in self._leaving:
+            if before is None or each[0] < before:
+                _guarded(each[1].wait)
+            else:
+                kept.append(each)
+        self._leaving = kept
 
     def _tag(self, message: Message) -> int:
         kind = 2 * message.edge + message.back

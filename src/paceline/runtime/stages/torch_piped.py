@@ -211,7 +211,8 @@ class Piping:
     def _reduce(self, gradients: list[Tensor]) -> None:
         replicas = self._seat.replicas
         if replicas > 1:
-            self._mail.drain()  # what other stages wait for goes first
+            if self._dealt.flushes:  # else who takes it may do so in the next batch
+                self._mail.drain()  # what other stages wait for goes first
             size = average(gradients, self._alike, replicas)
             self._sent.call(size, round(size * sent_share(Collective.ALL_REDUCE, replicas)))
 
