@@ -26,6 +26,7 @@ from benchmarks.figures.loop_rows import loop_rows
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
 OF_STRATEGIES = HERE.parent / "src/paceline/strategies/measured.json"
+STEPS = ("accuracy/strategies", "accuracy/strategies-shapes")
 OF_LEARNING = OF_STRATEGIES.with_name("learned.json")
 Results = Mapping[str, Mapping[str, Any]]
 
@@ -37,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     results = newest_results()
     written = {
         README: filled(README.read_text(), results),
-        OF_STRATEGIES: by_strategy(results["accuracy/strategies"]),
+        OF_STRATEGIES: by_strategy([results[name] for name in STEPS if name in results]),
         OF_LEARNING: learning_costs(results["accuracy/convergence"]),
     }
     differs = [path for path, text in written.items() if path.read_text() != text]
@@ -50,10 +51,10 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def by_strategy(result: Mapping[str, Any]) -> str:
+def by_strategy(sets: Sequence[Mapping[str, Any]]) -> str:
     """How far each strategy's predictions were off, for its page and for `paceline strategies`."""
     errors: dict[str, list[float]] = {}
-    for row in result["rows"]:
+    for row in (row for result in sets for row in result["rows"]):
         if "error" in row and " + " not in row["plan"]:
             errors.setdefault(row["plan"].partition("(")[0], []).append(abs(row["error"]))
     told = {
@@ -64,7 +65,8 @@ def by_strategy(result: Mapping[str, Any]) -> str:
         }
         for name, found in sorted(errors.items())
     }
-    return json.dumps({"date": result["date"][:10], "strategies": told}, indent=1) + "\n"
+    date = max(result["date"] for result in sets)[:10]
+    return json.dumps({"date": date, "strategies": told}, indent=1) + "\n"
 
 
 def learning_costs(result: Mapping[str, Any]) -> str:

@@ -30,7 +30,13 @@ from paceline.graph import (
     check,
     select,
 )
-from paceline.graph.stage_costs import LayerTimes, balanced, job_cost, layer_times
+from paceline.graph.stage_costs import (
+    LayerTimes,
+    about_balanced,
+    balanced,
+    job_cost,
+    layer_times,
+)
 from paceline.graph.synthetic import TrainingJob, training
 from paceline.graph.variants import Ratio, Variant
 from paceline.graph.work import Elements, Matrix, Recorded, matrix, pointwise
@@ -288,6 +294,15 @@ def test_a_pipeline_that_cannot_work_is_refused(text: str, told: str) -> None:
 def test_workers_that_do_not_fill_the_stages_are_refused(job: Callable[..., Graph]) -> None:
     with pytest.raises(GraphError, match=r"workers\(count=6\)"):
         parse("pipeline(stages=3)").transform(job(4))
+
+
+def test_of_cuts_about_as_good_the_one_that_passes_least_is_taken() -> None:
+    """100 and 100, or 97 and 103; 88 and 112 is no cut to consider."""
+    work, passing = [88, 9, 3, 100], [1, 4, 9, 0]
+    assert balanced(work, 2) == (3,)
+    assert about_balanced(work, passing, 2) == (2,)
+    assert about_balanced(work, [4, 4, 4, 0], 2) == (3,)
+    assert about_balanced([5, 5, 5, 5], [3, 1, 3, 0], 4) == (1, 2, 3)
 
 
 def test_layers_are_cut_where_the_largest_piece_is_smallest() -> None:

@@ -6,7 +6,7 @@ the update, by their bytes. Layers of one numbered block (`layers.3`) stay toget
 more than one tensor may pass.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -71,7 +71,7 @@ def layer_times(graph: Graph) -> LayerTimes:
 
 def job_cost(graph: Graph, pieces: int, begins: Sequence[str] = ()) -> JobCost:
     """The mean of all workers and steps, cut into so many pieces: where those layers begin, or into
-    pieces of about equal work."""
+    pieces of about equal work between which little passes."""
     times = layer_times(graph)
     parts = _parts(times.names)
     if len(parts) - 1 < pieces:
@@ -87,8 +87,10 @@ def job_cost(graph: Graph, pieces: int, begins: Sequence[str] = ()) -> JobCost:
     sizes = _bytes_by_layer(graph, times.names)
     whole = sum(sizes) or 1
     spent = [a + b for a, b in zip(there, back)]
+    passing = _passing(graph, times.names)
+    behind = [passing[end - 1] for end in parts[1:]]
     cuts = _named(times.names, parts, begins) or [
-        parts[at] for at in balanced([sum(spent[a:b]) for a, b in pairwise(parts)], pieces)
+        parts[at] for at in about_balanced(_sums(spent, parts[1:-1]), behind, pieces)
     ]
     ends = [0, *cuts, len(times.names)]
     made = tuple(
@@ -98,7 +100,6 @@ def job_cost(graph: Graph, pieces: int, begins: Sequence[str] = ()) -> JobCost:
         )
         for a, b in pairwise(ends)
     )  # fmt: skip
-    passing = _passing(graph, times.names)
     edges = (_entering(graph, times.names[0]), *(passing[end - 1] for end in ends[1:]))
     return JobCost(made, _whole(graph, Phase.DATA) // _steps(graph), edges, *lost)
 
@@ -151,6 +152,24 @@ def _forward_works(graph: Graph) -> Iterator[tuple[str, Work]]:
 
 def balanced(work: Sequence[int], pieces: int) -> tuple[int, ...]:
     """Where to cut so that the largest piece is as small as can be; each has a layer or more."""
+    return _cut(work, pieces, lambda _, largest: (largest,))
+
+
+def about_balanced(work: Sequence[int], passing: Sequence[int], pieces: int) -> tuple[int, ...]:
+    """The same where the least passes between pieces (`passing`: behind each layer), if the largest
+    piece is at most a twentieth larger for it: so cuts do not hang on what a clock can tell."""
+    best = max(_sums(work, balanced(work, pieces)))
+
+    def worth(cuts: tuple[int, ...], largest: int) -> tuple[int, ...]:
+        return largest > best + best // 20, sum(passing[at - 1] for at in cuts), largest
+
+    return _cut(work, pieces, worth)
+
+
+def _cut(
+    work: Sequence[int], pieces: int, worth: Callable[[tuple[int, ...], int], tuple[int, ...]]
+) -> tuple[int, ...]:
+    """The cuts worth least, of all; `worth` grows with every cut and with the largest piece."""
     held = [0, *np.cumsum(work).tolist()]
     best: dict[tuple[int, int], tuple[int, tuple[int, ...]]] = {
         (1, end): (held[end], ()) for end in range(1, len(held))
@@ -158,10 +177,20 @@ def balanced(work: Sequence[int], pieces: int) -> tuple[int, ...]:
     for piece in range(2, pieces + 1):
         for end in range(piece, len(held)):
             best[piece, end] = min(
-                (max(best[piece - 1, at][0], held[end] - held[at]), (*best[piece - 1, at][1], at))
-                for at in range(piece - 1, end)
+                (
+                    (
+                        max(best[piece - 1, at][0], held[end] - held[at]),
+                        (*best[piece - 1, at][1], at),
+                    )
+                    for at in range(piece - 1, end)
+                ),
+                key=lambda found: (*worth(found[1], found[0]), found),
             )
     return best[pieces, len(work)][1]
+
+
+def _sums(work: Sequence[int], cuts: Sequence[int]) -> list[int]:
+    return [sum(work[a:b]) for a, b in pairwise([0, *cuts, len(work)])]
 
 
 def _steps(graph: Graph) -> int:

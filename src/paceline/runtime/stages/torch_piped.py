@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_iter
 
 from paceline.cost.collectives.volume import sent_share
 from paceline.graph import Collective
-from paceline.graph.stage_costs import balanced
+from paceline.graph.stage_costs import about_balanced
 from paceline.runtime.exchange import ExchangeError, Sent
 from paceline.runtime.parts.torch_cuttable import require_same_use, sole_replica
 from paceline.runtime.run import Run
@@ -136,11 +136,13 @@ class Piping:
         with self._passing_by():
             require_alike(model, units, part)
             took = times_of(model, units, part)
-        cuts = self._cuts(units, took)
+        self._shapes = Shapes(units)
+        passing = [made.numel() * made.element_size() for made in self._shapes.of(part)[1:]]
+        cuts = self._cuts(units, took, passing)
         ends = list(zip((0, *cuts), (*cuts, len(units))))
         pieces = [nn.Sequential(*(unit.module for unit in units[a:b])) for a, b in ends]
         _require_apart(pieces)
-        self._shapes, self._edges = Shapes(units), [0, *(end for _, end in ends)]
+        self._edges = [0, *(end for _, end in ends)]
         stages, mine = self._seat.stages, self._seat.stage
         held = [_held(pieces[stage::stages]) for stage in range(stages)]
         self._owned.deal(held, mine)
@@ -160,7 +162,9 @@ class Piping:
         finally:
             self._proving = False
 
-    def _cuts(self, units: Sequence[Unit], took: Sequence[int]) -> tuple[int, ...]:
+    def _cuts(
+        self, units: Sequence[Unit], took: Sequence[int], passing: Sequence[int]
+    ) -> tuple[int, ...]:
         """Before which units; the first worker tells all."""
         names, count = [unit.name for unit in units], self._dealt.shape
         wanted = count.stages * count.chunks
@@ -171,7 +175,7 @@ class Piping:
             )
         told: list[Any] = [None]
         if not self._asked.begins:
-            told = [balanced(took, wanted)]
+            told = [about_balanced(took, passing, wanted)]
         else:
             missing = [name for name in self._asked.begins if name not in names]
             if missing or len(self._asked.begins) != wanted - 1:
