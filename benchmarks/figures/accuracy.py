@@ -31,13 +31,6 @@ ACCURACY = Table(
             "sign_share", 1.0, percent),
         Row("rows of these that were measured and can be judged, of all strategies in twelve "
             "settings", "accuracy/strategies", "share_judged", 1.0, percent),
-        *errors("step of workers that share one model by a plan (`pipeline`, `tensor_parallel`), "
-                 "from one recording of the plain job, in the lab", "accuracy/strategies-shapes",
-                 0.04, 0.12, ""),
-        Row("the same, sign of a gain or loss above 4 % right", "accuracy/strategies-shapes",
-            "sign_share", 1.0, percent),
-        Row("rows of these that were measured and can be judged", "accuracy/strategies-shapes",
-            "share_judged", 1.0, percent),
         at_most("step under two strategies together, of 30 pairs drawn, mean",
                  "accuracy/strategies", "pairs_mean_error", 0.08, percent),
         at_most("peak memory, plain and under strategies that keep less, worst",
