@@ -8,12 +8,12 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from saved_alone import checkpoints
 from torch import nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
@@ -163,29 +163,6 @@ def trained(name: str, *, cut: bool) -> dict[str, Any]:
     return {**found, "after": job.train(1).held, "seen": job.seen, "sent": counted, "own": own}
 
 
-def checkpoints() -> dict[str, Any]:
-    """One rank alone looks at the model and saves it; later all load what was saved."""
-    job, plain = Job().train(1), Job().train(1 + STEPS)
-    first = dist.get_rank() == 0
-    saved: list[Any] = [None]
-    with job.under():
-        job.train()
-        looks = [(job.evaluated(), plain.evaluated()) for _ in range(2) if first]
-        if first:
-            saved[0] = deepcopy((job.model.state_dict(), job.optimizer.state_dict()))
-        job.train(2)
-        on = job.held
-        dist.broadcast_object_list(saved)
-        job.model.load_state_dict(saved[0][0])
-        job.optimizer.load_state_dict(saved[0][1])
-        back = job.held
-    other = Job()
-    other.model.load_state_dict(saved[0][0])
-    other.optimizer.load_state_dict(saved[0][1])
-    told = {"looks": looks, "saved": other.held, "back": back, "plain": plain.held}
-    return {**told, "on": on, "plain_on": plain.train(2).held}
-
-
 def crashed() -> dict[str, Any]:
     job, plain = Job().train(1), Job().train(1)
     before, traces = job.held, job.traces
@@ -296,7 +273,7 @@ def main() -> None:
     two = dist.get_world_size() == 2
     told |= {name: [trained(name, cut=cut) for cut in (False, True)]
              for name in KINDS if two or name in TWO_GROUPS}  # fmt: skip
-    told["checkpoints"] = checkpoints()
+    told["checkpoints"] = checkpoints(Job, Job.under, STEPS)
     if two:
         told |= {"crashed": crashed(), "refused": dict(refusals())}
     told["batches"] = batches()

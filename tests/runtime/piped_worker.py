@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from saved_alone import checkpoints
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -145,29 +146,6 @@ def two_versions(steps: int) -> dict[str, Any]:
     return {"losses": job.losses, "after": job.held, "looks": len(looks)}
 
 
-def checkpoints() -> dict[str, Any]:
-    """One rank alone looks at the model and saves it; later all load what was saved."""
-    job, plain = Job().train(1), Job().train(1 + STEPS)
-    first = dist.get_rank() == 0
-    saved: list[Any] = [None]
-    with job.under(PLANS["1f1b of 4"]):
-        job.train()
-        looks = [(job.evaluated(), plain.evaluated()) for _ in range(2) if first]
-        if first:
-            saved[0] = deepcopy((job.model.state_dict(), job.optimizer.state_dict()))
-        job.train(2)
-        on = job.held
-        dist.broadcast_object_list(saved)
-        job.model.load_state_dict(saved[0][0])
-        job.optimizer.load_state_dict(saved[0][1])
-        back = job.held
-    other = Job()
-    other.model.load_state_dict(saved[0][0])
-    other.optimizer.load_state_dict(saved[0][1])
-    told = {"looks": looks, "saved": other.held, "back": back, "plain": plain.held}
-    return {**told, "on": on, "plain_on": plain.train(2).held}
-
-
 def crashed() -> dict[str, Any]:
     job, plain = Job().train(1), Job().train(1)
     before = job.held
@@ -288,7 +266,10 @@ def main() -> None:
     for name, plan in PLANS.items():
         told[name] = trained(plan, torch.optim.Adam, cut=True)
     told["2bw"] = {"rule": delayed(STEPS), "run": two_versions(STEPS)}
-    told["checkpoints"], told["crashed"] = checkpoints(), crashed()
+    told["checkpoints"], told["crashed"] = (
+        checkpoints(Job, lambda job: job.under(PLANS["1f1b of 4"]), STEPS),
+        crashed(),
+    )
     told["held alone"], told["refused"] = held_alone(), refused()
     (Path(sys.argv[1]) / f"rank-{dist.get_rank()}.json").write_text(json.dumps(told))
     dist.barrier()

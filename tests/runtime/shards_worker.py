@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from saved_alone import checkpoints
 from torch import nn
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
@@ -118,29 +119,6 @@ def trained(kind: Callable[..., Any], *, cut: bool) -> dict[str, Any]:
         job.train()
         under = job.held
     return {"under": under, "after": job.train(1).held, "losses": job.losses}
-
-
-def checkpoints() -> dict[str, Any]:
-    """One rank alone looks at the model and saves it; later all load what was saved."""
-    job, plain = Job().train(1), Job().train(1 + STEPS)
-    first = dist.get_rank() == 0
-    saved: list[Any] = [None]
-    with job.under():
-        job.train()
-        looks = [(job.evaluated(), plain.evaluated()) for _ in range(2) if first]
-        if first:
-            saved[0] = deepcopy((job.model.state_dict(), job.optimizer.state_dict()))
-        job.train(2)
-        on = job.held
-        dist.broadcast_object_list(saved)
-        job.model.load_state_dict(saved[0][0])
-        job.optimizer.load_state_dict(saved[0][1])
-        back = job.held
-    other = Job()
-    other.model.load_state_dict(saved[0][0])
-    other.optimizer.load_state_dict(saved[0][1])
-    told = {"looks": looks, "saved": other.held, "back": back, "plain": plain.held}
-    return {**told, "on": on, "plain_on": plain.train(2).held}
 
 
 def crashed() -> dict[str, Any]:
@@ -271,7 +249,7 @@ def main() -> None:
     told |= {
         name: [trained(kind, cut=cut) for cut in (False, True)] for name, kind in kinds.items()
     }
-    told |= {"checkpoints": checkpoints(), "crashed": crashed()}
+    told |= {"checkpoints": checkpoints(Job, Job.under, STEPS), "crashed": crashed()}
     told |= {"refused": refusals(), "long layer": long_layer()}
     (Path(sys.argv[1]) / f"rank-{dist.get_rank()}.json").write_text(json.dumps(told))
     dist.barrier()

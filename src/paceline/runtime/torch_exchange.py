@@ -108,14 +108,7 @@ def installed(run: Run) -> Iterator[Sent]:
 def _under_fsdp2(run: Run, sent: Sent) -> Iterator[None]:
     from paceline.runtime.shards.torch_sharding import sharded
 
-    if run.exchange != Exchange(sharded=True):
-        raise ExchangeError(
-            "under FSDP2 weights and gradients travel in its way; leave all that "
-            "changes the exchange or the update beside fully_sharded out"
-        )
-    for replica in run.replicas:
-        _require_free(replica)
-        _require_dense(replica)
+    _require_alone(run, Exchange(sharded=True), "fully_sharded")
     with sole(run.optimizer, run.replicas), sharded(run, sent):
         yield
 
@@ -124,16 +117,21 @@ def _under_fsdp2(run: Run, sent: Sent) -> Iterator[None]:
 def _as_pipeline(run: Run, asked: Piped, sent: Sent) -> Iterator[None]:
     from paceline.runtime.stages.torch_piped import piped
 
-    if run.exchange != Exchange(piped=asked):
+    _require_alone(run, Exchange(piped=asked), "pipeline")
+    with sole(run.optimizer, run.replicas), piped(run, asked, sent):
+        yield
+
+
+def _require_alone(run: Run, asked: Exchange, strategy: str) -> None:
+    """Nothing else is asked of the exchange, nor done to it by the script."""
+    if run.exchange != asked:
         raise ExchangeError(
-            "in a pipeline gradients travel in its way; leave all that changes the exchange or the "
-            "update beside pipeline out"
+            f"under {strategy} weights and gradients travel in its way; leave all that changes the "
+            f"exchange or the update beside {strategy} out"
         )
     for replica in run.replicas:
         _require_free(replica)
         _require_dense(replica)
-    with sole(run.optimizer, run.replicas), piped(run, asked, sent):
-        yield
 
 
 @contextmanager

@@ -74,12 +74,15 @@ class Piping:
         self._asked, self._dealt, self._seat, self._owned = asked, asked.dealt, seat, owned
         self._mail, self._alike, self._sent = mail, alike, mail.sent
         (self._replica,), self._optimizer = run.replicas, run.optimizer
-        self._dealing: Dealing | None = None
+        self._dealing: Dealing | None = None  # from the first batch on, and what it shows:
+        self._shapes: Shapes
+        self._edges: list[int]  # before which units something passes to another worker
         self._pieces: list[nn.Module] = []  # this worker's chunks
         self._versions: list[WeightVersions] = []  # of them, where there are several
         self._settings: dict[int, list[dict[str, Any]]] = {}  # of the optimizer, by batch
         self._known: dict[Any, Looks] = {}  # by what batches look like
         self._proving = False
+        self._true_step: Callable[..., Any] = self._optimizer.step
 
     @contextmanager
     def installed(self, sent: Sent) -> Iterator[None]:
