@@ -73,7 +73,7 @@ def _accuracy(name: str) -> str:
 
     found = accuracy_of(name)
     if found is None:
-        return "Its predicted step was not measured yet."
+        return "No figure of its predicted step is kept yet."
     if found.rows == 1:
         return f"Predicted against measured: off by {found.worst_error:.1%} in one setting."
     return (
