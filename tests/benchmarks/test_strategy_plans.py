@@ -1,16 +1,34 @@
 """Which strategies are measured in which jobs, and which of them first."""
 
 from benchmarks.accuracy import strategy_plans
-from benchmarks.accuracy.strategy_plans import ASKED, NOT_HERE, PAIRS, Cell, Job, in_turn
+from benchmarks.accuracy.strategy_plans import (
+    ASKED,
+    NOT_HERE,
+    PAIRS,
+    SHAPES,
+    Cell,
+    Job,
+    in_turn,
+)
 
 from paceline.strategies import Plan, kind_of, known, parse
 
 
 def test_every_strategy_that_applies_has_rows_or_says_why_not() -> None:
     applying = {name for name in known() if kind_of(name).applies}
-    asked = {parse(text).__class__ for _, (text,) in strategy_plans.singles()}
+    rows = [*strategy_plans.singles(), *strategy_plans.shapes()]
+    asked = {parse(text).__class__ for _, (text,) in rows}
     assert asked == {kind_of(name) for name in applying - NOT_HERE.keys()}
-    assert ASKED.keys() | NOT_HERE.keys() <= applying
+    assert ASKED.keys() | NOT_HERE.keys() | SHAPES.keys() <= applying
+
+
+def test_workers_that_share_one_model_are_a_set_of_their_own() -> None:
+    rows = strategy_plans.shapes()
+    assert {cell.kept for cell, _ in rows} == {"strategies-shapes"}
+    assert {cell.kept for cell, _ in strategy_plans.singles()} == {"strategies"}
+    only = strategy_plans.shapes(["tensor_parallel"])
+    assert len(only) == 12
+    assert set(only) < set(rows)
 
 
 def test_a_setting_is_told_what_it_needs_of_the_cell() -> None:
