@@ -167,6 +167,20 @@ def _again(plain: Job) -> list[float]:
     return plain.train(1).held
 
 
+def gathered(*, cut: bool) -> list[float]:
+    """Two calls of the model before the script goes back, as a loss of pairs has them."""
+    job = Job()
+    with job.under(PLANS["gpipe of 2"]) if cut else nullcontext():
+        for _ in range(2):
+            one, other = (
+                job.model(torch.randint(WORDS, (8,), generator=job.data)) for _ in range(2)
+            )
+            job.optimizer.zero_grad()
+            (one * other).mean().backward()
+            job.optimizer.step()
+    return job.held
+
+
 def held_alone() -> dict[str, Any]:
     """What a worker holds between steps, beside what it held before."""
     job = Job().train(1)
@@ -201,6 +215,15 @@ class Unseen(nn.Module):
         return self.outer(x) + self.inner(x)
 
 
+class Untrained(Unseen):
+    """Torch.fx sees gradients where the model gives none."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            x = self.inner(x)
+        return self.outer(x)
+
+
 class Branching(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -219,6 +242,7 @@ def refused() -> dict[str, str]:
     small: dict[str, Callable[[], None]] = {
         "tied": lambda: _steps(two(Tied), plan),
         "unseen": lambda: _steps(two(Unseen), plan),
+        "untrained": lambda: _steps(two(Untrained), plan),
         "branching": lambda: _steps(two(Branching), plan),
         "one part": lambda: _steps(nn.Sequential(nn.Linear(4, 4)), plan),
         "few samples": lambda: _steps(two(), plan, samples=1),
@@ -227,7 +251,6 @@ def refused() -> dict[str, str]:
         "unused": lambda: _steps(two(), plan, find_unused_parameters=True),
         "L-BFGS": lambda: _steps(two(), plan, kind=torch.optim.LBFGS),
         "eval": lambda: _steps(two(), plan, evaluates=True),
-        "gathered": lambda: _steps(two(), PLANS["gpipe of 2"], calls=2),
     }
     return {name: _said(act) for name, act in small.items()}
 
@@ -246,7 +269,6 @@ def _steps(
     *,
     samples: int = 4,
     kind: Callable[..., Any] = torch.optim.SGD,
-    calls: int = 1,
     evaluates: bool = False,
     **options: Any,
 ) -> None:
@@ -255,8 +277,7 @@ def _steps(
     with paceline.applied([plan], replica, optimizer):
         for _ in range(2):
             replica.train(not evaluates)
-            made = [replica(torch.ones(samples, 4)) for _ in range(calls)]
-            sum(each.sum() for each in made).backward()
+            replica(torch.ones(samples, 4)).sum().backward()
             optimizer.step()
 
 
@@ -271,6 +292,7 @@ def main() -> None:
         crashed(),
     )
     told["held alone"], told["refused"] = held_alone(), refused()
+    told["gathered"] = [gathered(cut=cut) for cut in (False, True)]
     (Path(sys.argv[1]) / f"rank-{dist.get_rank()}.json").write_text(json.dumps(told))
     dist.barrier()
     dist.destroy_process_group()

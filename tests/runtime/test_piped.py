@@ -86,6 +86,7 @@ def test_each_worker_holds_its_stage_alone(ranks: list[dict[str, Any]]) -> None:
     [
         ("tied", "share a weight"),
         ("unseen", "does something that torch.fx does not see"),
+        ("untrained", "does something that torch.fx does not see"),
         ("branching", "torch.fx cannot follow its forward pass"),
         ("one part", "passes between 1 parts of its model"),
         ("few samples", "a batch has 1 samples"),
@@ -105,4 +106,6 @@ def test_what_a_pipeline_cannot_train_as_ddp_does_is_refused_with_the_reason(
 def test_gpipe_lets_the_script_call_its_model_twice_before_it_goes_back(
     ranks: list[dict[str, Any]],
 ) -> None:
-    assert all(told["refused"]["gathered"] == "nothing" for told in ranks)
+    for told in ranks:
+        plain, cut = told["gathered"]
+        assert cut == close(plain)

@@ -1,15 +1,10 @@
-"""What one rank asks of the others alone: weights for an evaluation, all of them for a checkpoint.
-
-An answer is of the asker's weights: who asks stands still, and no other gets past its next pass
-without it. One who is still in the same update, or loads the same checkpoint, answers behind it.
-"""
+"""What one rank asks of the others alone: weights to evaluate with, all of them to save."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
-from threading import Condition
 from typing import Any
 
 import torch
@@ -18,9 +13,8 @@ from torch.distributed.tensor import DTensor
 from paceline.runtime.exchange import ExchangeError
 from paceline.runtime.parts.torch_cuttable import Trained
 from paceline.runtime.parts.torch_parts import dim_of, like, state_in_parts
-from paceline.runtime.torch_answers import Answers
 from paceline.runtime.torch_attributes import instead
-from paceline.runtime.torch_optimizers import evaluated
+from paceline.runtime.torch_counted_answers import CountedAnswers
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +43,8 @@ class Lone:
     def __init__(self, job: Cut, talk: Any, gathered: Gathered | None = None) -> None:
         self._job, self._parts, self._strategy = job.plain, job.parts, job.strategy
         self._gathered = gathered
-        self._turn, self._changes = Condition(), 0  # of weights or state: steps, loads
         self._me, self._count = job.mesh.get_local_rank(), job.mesh.size()
-        self._answers = Answers(talk, self._answer)
+        self._answers = CountedAnswers(talk, self._told, job.strategy)
 
     @contextmanager
     def serving(self, stepped: Callable[[], None] = lambda: None) -> Iterator[None]:
@@ -59,7 +52,7 @@ class Lone:
         optimizer = self._job.optimizer
         with ExitStack() as stack:
             stack.enter_context(
-                instead(optimizer, "step", lambda step: self._stepping(step, stepped))
+                instead(optimizer, "step", lambda step: self._answers.stepping(step, stepped))
             )
             for remove in self._hooks():
                 stack.callback(remove)
@@ -67,7 +60,7 @@ class Lone:
         self._answers.stop()
 
     def group(self, number: int, place: int) -> torch.Tensor:
-        found: torch.Tensor = self._ask(place, What.GROUP, number)
+        found: torch.Tensor = self._answers.ask(place, What.GROUP, number)
         return found
 
     def weight(self, part: DTensor) -> torch.Tensor:
@@ -75,7 +68,9 @@ class Lone:
         mine: torch.Tensor = part.to_local().detach()
         number = self._number_of(part)
         parts = [
-            mine if place == self._me else self._ask(place, What.WEIGHT, number).to(mine.device)
+            mine
+            if place == self._me
+            else self._answers.ask(place, What.WEIGHT, number).to(mine.device)
             for place in range(self._count)
         ]
         return torch.cat(parts, dim_of(part))
@@ -83,37 +78,18 @@ class Lone:
     @property
     def changes(self) -> int:
         """How often weights or state have changed."""
-        return self._changes
+        return self._answers.changes
 
     def _hooks(self) -> Iterator[Callable[[], None]]:
         for module in self._job.model.modules():
             if any(isinstance(p, DTensor) for p in module._parameters.values()):
                 yield module.register_state_dict_post_hook(partial(self._weights_whole)).remove
                 yield module.register_load_state_dict_pre_hook(self._weights_cut).remove
-                yield module.register_load_state_dict_post_hook(self._changed).remove
+                yield module.register_load_state_dict_post_hook(self._answers.changed).remove
         optimizer = self._job.optimizer
         yield optimizer.register_state_dict_post_hook(self._states_whole).remove
-        yield optimizer.register_load_state_dict_pre_hook(self._changed).remove
+        yield optimizer.register_load_state_dict_pre_hook(self._answers.changed).remove
         yield optimizer.register_load_state_dict_post_hook(self._states_cut).remove
-
-    def _stepping(
-        self, step: Callable[..., Any], stepped: Callable[[], None]
-    ) -> Callable[..., Any]:
-        def update(closure: Callable[[], Any] | None = None) -> Any:
-            loss = evaluated(closure)
-            with self._changing():
-                step()
-            stepped()
-            return loss
-
-        return update
-
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        with self._turn:
-            yield
-            self._changes += 1
-            self._turn.notify_all()
 
     def _weights_whole(self, module: Any, state: dict[str, Any], prefix: str, _: Any) -> None:
         for name, tensor in module._parameters.items():
@@ -121,7 +97,7 @@ class Lone:
                 state[prefix + name] = self.weight(tensor)
 
     def _weights_cut(self, module: Any, state: dict[str, Any], prefix: str, *_: Any) -> None:
-        self._changed()
+        self._answers.changed()
         for name, tensor in module._parameters.items():
             given = state.get(prefix + name)
             if not isinstance(tensor, DTensor) or isinstance(given, DTensor):
@@ -129,17 +105,12 @@ class Lone:
             if isinstance(given, torch.Tensor):
                 state[prefix + name] = like(tensor, given.to(tensor.device))
 
-    def _changed(self, *_: Any) -> None:
-        """Before a load and behind it, so that what is asked for between is refused."""
-        with self._changing():
-            pass
-
     def _states_whole(self, optimizer: Any, told: dict[str, Any]) -> dict[str, Any]:
         """Torch numbers parameters over all groups in turn."""
         every = [p for group in optimizer.param_groups for p in group["params"]]
         number = {id(p): at for at, p in enumerate(every)}
         parts = [
-            self._states() if place == self._me else self._ask(place, What.STATES)
+            self._states() if place == self._me else self._answers.ask(place, What.STATES)
             for place in range(self._count)
         ]
         states = dict(told["state"])
@@ -149,37 +120,16 @@ class Lone:
         return {**told, "state": states}
 
     def _states_cut(self, optimizer: Any) -> None:
-        with self._changing():
+        with self._answers.changing():
             for tensor in self._parts:
                 if state := optimizer.state.get(tensor):
                     optimizer.state[tensor] = state_in_parts(tensor, state)
 
-    def _ask(self, place: int, what: What, number: int = 0) -> Any:
-        try:
-            changes, answer = self._answers.ask(place, (self._changes, what, number))
-        except RuntimeError as error:  # gloo's, of a connection that is gone
-            raise ExchangeError(
-                "a worker has ended, and its part of the weights with it; let the script end with "
-                "torch.distributed.destroy_process_group(), where workers wait for those that save"
-            ) from error
-        if changes != self._changes:
-            raise ExchangeError(
-                f"a worker had changed its weights {changes} times under {self._strategy} when "
-                f"this one, after {self._changes}, asked for them; evaluate and save behind "
-                "optimizer.step()"
-            )
-        return answer
-
-    def _answer(self, question: Sequence[int]) -> tuple[int, Any]:
-        changes, what, number = question
-        with self._turn:
-            self._turn.wait_for(lambda: self._changes >= changes)
-            return self._changes, self._told(What(what), number)
-
-    def _told(self, what: What, number: int) -> Any:
-        if what is What.STATES:
+    def _told(self, question: Sequence[int]) -> Any:
+        what, number, *_ = question
+        if what == What.STATES:
             return self._states()
-        if what is What.WEIGHT:
+        if what == What.WEIGHT:
             return self._parts[number].to_local().detach().clone()
         if self._gathered is None:
             raise ExchangeError(f"no weights are gathered together under {self._strategy}")

@@ -34,15 +34,15 @@ Looks = Sequence[Sequence[Look]]
 
 
 @dataclass(frozen=True)
-class Work:
+class StageWork:
     """What this worker computes, by chunk of its layers, and what it is told of it."""
 
     chunks: Sequence[Stage]
     leaves: Callable[[int, int], Leaves | None]  # of a chunk, for a batch
-    update: Callable[["Batch"], None]  # all of the batch has gone back here
+    update: Callable[["CalledBatch"], None]  # all of the batch has gone back here
 
 
-class Turns:
+class UpcomingTasks:
     """A stage's tasks, the next ones in sight."""
 
     def __init__(self, tasks: Iterator[Task]) -> None:
@@ -58,11 +58,11 @@ class Turns:
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class CalledBatch:
     """One call of the model, as the script made it."""
 
     number: int
-    turns: Turns
+    turns: UpcomingTasks
     looks: Looks
     casts: torch.dtype | None  # of autocast
     reduces: bool  # with gradients that are to be those of all workers
@@ -71,16 +71,16 @@ class Batch:
 class Dealing:
     """This worker's part, batch after batch."""
 
-    def __init__(self, dealt: Dealt, stage: int, work: Work, mail: Mail) -> None:
+    def __init__(self, dealt: Dealt, stage: int, work: StageWork, mail: Mail) -> None:
         self._dealt, self._stage, self._work, self._mail = dealt, stage, work, mail
         self._stages = dealt.shape.stages
         self._end = self._stages * dealt.shape.chunks  # the edge behind the last chunk
-        self._batches = weakref.WeakValueDictionary[int, Batch]()
-        self._handed: dict[int, Batch] = {}  # the script's loss has gone back, this stage not yet
+        self._batches = weakref.WeakValueDictionary[int, CalledBatch]()
+        self._handed: dict[int, CalledBatch] = {}  # gone back in the script, and not yet here
         self._open = set[int]()  # called, and not gone back
         self.begun = 0
         self._anchor = torch.zeros((), requires_grad=True)
-        self._unending = None if dealt.flushes else Turns(dealt.unending(stage))
+        self._unending = None if dealt.flushes else UpcomingTasks(dealt.unending(stage))
 
     def forward(self, given: Tensor, looks: Looks, reduces: bool) -> Tensor:
         """What the model makes of this worker's batch."""
@@ -95,7 +95,7 @@ class Dealing:
         made: Tensor = _Handed.apply(self, batch, self._anchor, *map(self._take, outputs))
         return made
 
-    def back(self, batch: Batch, gradient: Tensor) -> None:
+    def back(self, batch: CalledBatch, gradient: Tensor) -> None:
         """Of a batch's outputs, as the script's loss gives it."""
         if batch.number not in self._open:
             raise ExchangeError(
@@ -123,7 +123,7 @@ class Dealing:
                         break
         self._mail.drain()
 
-    def _begin(self, looks: Looks, reduces: bool) -> Batch:
+    def _begin(self, looks: Looks, reduces: bool) -> CalledBatch:
         gathers = self._dealt.schedule is PipelineSchedule.GPIPE
         if self._open and not gathers:
             raise ExchangeError(
@@ -131,9 +131,9 @@ class Dealing:
                 "cannot follow; take schedule='gpipe', or leave pipeline out"
             )
         number, self.begun = self.begun, self.begun + 1
-        turns = self._unending or Turns(self._dealt.tasks_of(self._stage, number))
+        turns = self._unending or UpcomingTasks(self._dealt.tasks_of(self._stage, number))
         casts = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
-        batch = Batch(number, turns, looks, casts, reduces)
+        batch = CalledBatch(number, turns, looks, casts, reduces)
         self._batches[number] = batch
         self._open.add(number)
         if gathers:
@@ -152,7 +152,7 @@ class Dealing:
         count = self._dealt.shape.microbatches
         return number * count, (number + 1) * count
 
-    def _go_on(self, turns: Turns) -> None:
+    def _go_on(self, turns: UpcomingTasks) -> None:
         """Up to the first task that needs a loss which this script has not computed."""
         while upcoming := turns.upcoming(AHEAD):
             if self._waits(upcoming[0]):
@@ -207,7 +207,7 @@ class Dealing:
             self._mail.drain(before=(batch.number - 1) * self._dealt.shape.microbatches)
         del self._handed[batch.number]
 
-    def _batch(self, task: Task) -> Batch:
+    def _batch(self, task: Task) -> CalledBatch:
         return self._batches[self._dealt.batch_of(task.microbatch)]
 
     def _virtual(self, task: Task) -> int:
@@ -247,7 +247,7 @@ class _Handed(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def forward(
-        context: Any, dealing: Dealing, batch: Batch, anchor: Tensor, *outputs: Tensor
+        context: Any, dealing: Dealing, batch: CalledBatch, anchor: Tensor, *outputs: Tensor
     ) -> Tensor:
         context.dealing, context.batch = dealing, batch
         return torch.cat(outputs)

@@ -10,14 +10,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from tempfile import TemporaryFile
-from threading import Condition
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from paceline.runtime.exchange import ExchangeError
-from paceline.runtime.torch_answers import Answers
+from paceline.runtime.torch_counted_answers import CountedAnswers
 
 
 class What(IntEnum):
@@ -26,7 +24,7 @@ class What(IntEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class StageTensors:
     """What one stage holds."""
 
     weights: Sequence[Tensor]
@@ -38,12 +36,11 @@ class Owned:
 
     def __init__(self, model: Any, optimizer: Any, talk: Any, flushes: bool) -> None:
         self._model, self._optimizer, self._flushes = model, optimizer, flushes
-        self._stage, self._stages = 0, list[Held]()
-        self._turn, self._changes = Condition(), 0  # updates of this worker's weights
-        self._whole: int | None = 0  # after how many updates all weights were brought
-        self._answers = Answers(talk, self._answer)
+        self._stage, self._stages = 0, list[StageTensors]()
+        self._whole: int | None = 0  # after how many changes all weights were brought
+        self.answers = CountedAnswers(talk, self._told, "pipeline")
 
-    def deal(self, stages: Sequence[Held], mine: int) -> None:
+    def deal(self, stages: Sequence[StageTensors], mine: int) -> None:
         """Which stage holds what."""
         self._stages, self._stage = list(stages), mine
 
@@ -64,7 +61,7 @@ class Owned:
                     raise
                 self.whole()
                 self._optimizer.state.update(self._states_of_others())
-        self._answers.stop()
+        self.answers.stop()
 
     def part(self) -> None:
         """Only this stage's weights, from now on."""
@@ -80,44 +77,31 @@ class Owned:
     def whole(self, *, sure: bool = True) -> None:
         """All stages' weights, as they are after as many updates as this stage has had; or else, if
         they are about to be replaced, after as many at least."""
-        if self._whole == self._changes:
+        if self._whole == self.answers.changes:
             return
         for stage in self._others():
-            weights, buffers = self._ask(stage, What.WEIGHTS, sure)
+            weights, buffers = self._ask(stage, What.WEIGHTS, sure=sure)
             for mine, brought in zip(self._stages[stage].weights, weights):
                 mine.data = brought
             with torch.no_grad():
                 for mine, brought in zip(self._stages[stage].buffers, buffers):
                     mine.copy_(brought)
-        self._whole = self._changes
-
-    @contextmanager
-    def changing(self) -> Iterator[None]:
-        """Around an update: no answer is of half of it."""
-        with self._turn:
-            yield
-            self._changes += 1
-            self._turn.notify_all()
+        self._whole = self.answers.changes
 
     def _hooks(self) -> Iterator[Callable[[], None]]:
         model, optimizer = self._model, self._optimizer
         for module in model.modules():
             yield module.register_state_dict_pre_hook(lambda *_: self.whole()).remove
             yield module.register_load_state_dict_pre_hook(lambda *_: self.whole(sure=False)).remove
-        yield model.register_load_state_dict_pre_hook(self._loading).remove
+        yield model.register_load_state_dict_pre_hook(self.answers.changed).remove
         yield model.register_load_state_dict_post_hook(self._loaded).remove
         yield optimizer.register_state_dict_post_hook(self._with_states).remove
-        yield optimizer.register_load_state_dict_pre_hook(self._loading).remove
-        yield optimizer.register_load_state_dict_post_hook(self._loading).remove
-
-    def _loading(self, *_: Any) -> None:
-        """Before a load and behind it, so that nobody is told of what another has not loaded."""
-        with self.changing():
-            pass
+        yield optimizer.register_load_state_dict_pre_hook(self.answers.changed).remove
+        yield optimizer.register_load_state_dict_post_hook(self.answers.changed).remove
 
     def _loaded(self, *_: Any) -> None:
-        self._loading()
-        self._whole = self._changes
+        self.answers.changed()
+        self._whole = self.answers.changes
 
     def _others(self) -> list[int]:
         return [stage for stage in range(len(self._stages)) if stage != self._stage]
@@ -132,7 +116,7 @@ class Owned:
         return {**told, "state": dict(sorted(states.items()))}
 
     def _states_of_others(self) -> dict[Tensor, Mapping[str, Any]]:
-        if self._whole is not None and not self._changes:
+        if self._whole is not None and not self.answers.changes:
             return {}  # nothing was given away yet
         return {
             weight: state
@@ -141,31 +125,16 @@ class Owned:
             if state
         }
 
-    def _ask(self, stage: int, what: What, sure: bool = True) -> Any:
-        try:
-            changes, answer = self._answers.ask(stage, (self._changes, what))
-        except RuntimeError as error:  # gloo's, of a connection that is gone
-            raise ExchangeError(
-                "a worker has ended, and its stage of the model with it; let the script end with "
-                "torch.distributed.destroy_process_group(), where workers wait for those that save"
-            ) from error
-        if changes != self._changes and sure and self._flushes:
-            raise ExchangeError(
-                f"a worker had changed its weights {changes} times under pipeline when this one, "
-                f"after {self._changes}, asked for them; evaluate and save behind optimizer.step()"
-            )
-        return answer
+    def _ask(self, stage: int, what: What, *, sure: bool = True) -> Any:
+        """Under 2BW another stage may be a change ahead."""
+        return self.answers.ask(stage, what, exact=sure and self._flushes)
 
-    def _answer(self, question: Sequence[int]) -> tuple[int, Any]:
-        changes, what, *_ = question
-        with self._turn:
-            self._turn.wait_for(lambda: self._changes >= changes)
-            mine = self._stages[self._stage]
-            if What(what) is What.STATES:
-                return self._changes, self._states(mine.weights)
-            held = mine.weights, mine.buffers
-            weights, buffers = ([each.detach().clone() for each in part] for part in held)
-            return self._changes, (weights, buffers)
+    def _told(self, question: Sequence[int]) -> Any:
+        mine = self._stages[self._stage]
+        if question[0] == What.STATES:
+            return self._states(mine.weights)
+        held = mine.weights, mine.buffers
+        return tuple([each.detach().clone() for each in part] for part in held)
 
     def _states(self, weights: Sequence[Tensor]) -> list[dict[str, Any]]:
         return [_copied(self._optimizer.state.get(weight, {})) for weight in weights]

@@ -23,11 +23,11 @@ from paceline.runtime.parts.torch_cuttable import require_same_use, sole_replica
 from paceline.runtime.run import Run
 from paceline.runtime.stages.dealt import Dealt, Piped
 from paceline.runtime.stages.torch_averaging import average
-from paceline.runtime.stages.torch_dealt import Batch, Dealing, Looks, Work
+from paceline.runtime.stages.torch_dealt import CalledBatch, Dealing, Looks, StageWork
 from paceline.runtime.stages.torch_links import Seat
 from paceline.runtime.stages.torch_mail import Look, Mail
 from paceline.runtime.stages.torch_norms import never_clipped, norms_over
-from paceline.runtime.stages.torch_owned import Held, Owned
+from paceline.runtime.stages.torch_owned import Owned, StageTensors
 from paceline.runtime.stages.torch_stage import Piece, Stage
 from paceline.runtime.stages.torch_units import Shapes, Unit, require_alike, times_of, units_of
 from paceline.runtime.stages.torch_versions import Leaves, WeightVersions
@@ -86,13 +86,19 @@ class Piping:
 
     @contextmanager
     def installed(self, sent: Sent) -> Iterator[None]:
-        model, step = self._replica.module, self._step if self._dealt.flushes else self._later
+        model = self._replica.module
+
+        def update(step: Callable[..., Any]) -> Callable[..., Any]:
+            if self._dealt.flushes:
+                return self._owned.answers.stepping(step, sent.stepped)
+            return self._later(step, sent)
+
         with ExitStack() as stack:
             stack.enter_context(forward_as(self._replica, lambda _: partial(self._called)))
             before = model.register_forward_pre_hook(self._alone, prepend=True)
             stack.callback(before.remove)
             stack.callback(model.register_forward_hook(self._guarded).remove)
-            stack.enter_context(instead(self._optimizer, "step", lambda one: step(one, sent)))
+            stack.enter_context(instead(self._optimizer, "step", update))
             yield
             if self._dealing is not None:
                 self._dealing.end()
@@ -154,7 +160,7 @@ class Piping:
         if not self._dealt.flushes:
             self._versions = [WeightVersions(piece, 2) for piece in self._pieces]
         chunks = [Stage(Piece(piece)) for piece in self._pieces]
-        return Dealing(self._dealt, mine, Work(chunks, self._leaves, self._update), self._mail)
+        return Dealing(self._dealt, mine, StageWork(chunks, self._leaves, self._update), self._mail)
 
     @contextmanager
     def _passing_by(self) -> Iterator[None]:
@@ -208,7 +214,7 @@ class Piping:
             return None
         return self._versions[chunk].leaves(max(batch - 1, 0))
 
-    def _update(self, batch: Batch) -> None:
+    def _update(self, batch: CalledBatch) -> None:
         """All micro-batches of a batch have gone back through this stage."""
         if self._versions:
             self._step_of(batch)
@@ -222,18 +228,6 @@ class Piping:
                 self._mail.drain()  # what other stages wait for goes first
             size = average(gradients, self._alike, replicas)
             self._sent.call(size, round(size * sent_share(Collective.ALL_REDUCE, replicas)))
-
-    def _step(self, step: Callable[..., Any], sent: Sent) -> Callable[..., Any]:
-        """The script's update, of this worker's weights."""
-
-        def update(closure: Callable[[], Any] | None = None) -> Any:
-            loss = evaluated(closure)
-            with self._owned.changing():
-                step()
-            sent.stepped()
-            return loss
-
-        return update
 
     def _later(self, step: Callable[..., Any], sent: Sent) -> Callable[..., Any]:
         """The script's update is made once its batch has gone back on all stages, by the settings
@@ -252,12 +246,12 @@ class Piping:
 
         return update
 
-    def _step_of(self, batch: Batch) -> None:
+    def _step_of(self, batch: CalledBatch) -> None:
         settings = self._settings.pop(batch.number, None)
         if settings is None or not batch.reduces:
             raise _refused("its script does not update behind every batch, as 2bw has to")
         used = max(batch.number - 1, 0)
-        with self._owned.changing():
+        with self._owned.answers.changing():
             for versions in self._versions:
                 self._reduce(versions.gradients(used))
                 with only(self._optimizer, set(map(id, self.weights())), settings):
@@ -275,9 +269,9 @@ def _settings(group: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in group.items() if name != "params"}
 
 
-def _held(pieces: Sequence[nn.Module]) -> Held:
+def _held(pieces: Sequence[nn.Module]) -> StageTensors:
     weights = [weight for piece in pieces for weight in piece.parameters()]
-    return Held(weights, [buffer for piece in pieces for buffer in piece.buffers()])
+    return StageTensors(weights, [buffer for piece in pieces for buffer in piece.buffers()])
 
 
 def _look(tensor: Tensor) -> Look:

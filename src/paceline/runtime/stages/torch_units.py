@@ -44,9 +44,9 @@ def units_of(model: nn.Module) -> list[Unit]:
         raise _refused("its model does not give one tensor, the result of its last call")
     found: list[Unit] = []
     entry, part = given[0], list[fx.Node]()
-    for at, node in enumerate(nodes):
+    for node, alone in zip(nodes, _live_alone(given[0], nodes)):
         part.append(node)
-        if _lives_on(graph, nodes, at) != [node] or _is_taken_apart(node):
+        if not alone or _is_taken_apart(node):
             continue
         layers = [str(each.target) for each in part if each.op == "call_module"]
         if layers or node is made:
@@ -61,15 +61,17 @@ def _is_taken_apart(node: fx.Node) -> bool:
     return bool(node.users) and all(user.target is operator.getitem for user in node.users)
 
 
-def _lives_on(graph: fx.Graph, nodes: Sequence[fx.Node], at: int) -> list[fx.Node]:
-    """Values made up to that call which later calls, or the caller, take."""
-    behind = set(nodes[: at + 1])
-    return [
-        node
-        for node in graph.nodes
-        if (node in behind or node.op == "placeholder")
-        and any(user not in behind for user in node.users)
-    ]
+def _live_alone(given: fx.Node, nodes: Sequence[fx.Node]) -> Iterator[bool]:
+    """By call: whether of all values so far its result alone is taken later, or given."""
+    place = {node: at for at, node in enumerate(nodes)}
+    last = {
+        node: max((place.get(user, len(nodes)) for user in node.users), default=-1)
+        for node in (given, *nodes)
+    }
+    living = {given}
+    for at, node in enumerate(nodes):
+        living = {each for each in (*living, node) if last[each] > at}
+        yield living == {node}
 
 
 def _module(model: nn.Module, entry: fx.Node, part: Sequence[fx.Node]) -> nn.Module:
@@ -126,7 +128,7 @@ def require_alike(model: nn.Module, units: Sequence[Unit], given: Tensor) -> Non
         wanted = _results(model, model, given)
     with untouched(model):
         found = _results(model, _Chain(units), given)
-    if not all(torch.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in zip(wanted, found)):
+    if not all(map(_agree, wanted, found)):
         raise _refused("its forward pass does something that torch.fx does not see")
 
 
@@ -184,14 +186,21 @@ class _Chain(nn.Module):  # type: ignore[misc]
         return given
 
 
-def _results(model: nn.Module, called: nn.Module, given: Tensor) -> list[Tensor]:
+def _agree(one: Tensor | None, other: Tensor | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return one.shape == other.shape and bool(torch.allclose(one, other, rtol=1e-4, atol=1e-6))
+
+
+def _results(model: nn.Module, called: nn.Module, given: Tensor) -> list[Tensor | None]:
+    """What it gives, and a gradient of each trained weight; None of one that gets none."""
     made = called(given)
     if not isinstance(made, Tensor) or not made.is_floating_point():
         raise _refused("its model does not give one tensor of numbers")
     trained = [p for p in model.parameters() if p.requires_grad]
     weights = torch.linspace(-1, 1, made.numel(), dtype=made.dtype).view(made.shape)
     gradients = torch.autograd.grad(made, trained, weights, allow_unused=True)
-    return [made.detach(), *(g for g in gradients if g is not None)]
+    return [made.detach(), *gradients]
 
 
 def _timed(units: Sequence[Unit], given: Tensor, clock: Callable[[], int]) -> Iterator[int]:
